@@ -1,0 +1,1 @@
+"""What the pages share: state, forms, jobs, cached data, figures and the token strip."""
