@@ -7,10 +7,12 @@ they stand. `CodecConfig.serialization(dtype)` is the only place where the two m
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lmgc_core.errors import InvalidSetting
-from lmgc_core.gradient import DType
+
+if TYPE_CHECKING:
+    from lmgc_core.gradient import DType
 
 Planes = Literal["all", "high", "exponent", "head"]
 ByteOrder = Literal["big", "little"]

@@ -1,0 +1,200 @@
+"""`measure`: how many bits a language model needs for each part of a gradient. The only place that composes.
+
+Measuring is fast and gives no decodable bytes; its result is a `Report`, which says so by its type. Archives
+(`lmgc_core.archive`) walk the same plan with exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lmgc_core.blocks import sample_blocks
+from lmgc_core.errors import Cancelled, InvalidSetting
+from lmgc_core.gradient import Gradient
+from lmgc_core.language_model import LanguageModel
+from lmgc_core.plan import Coding, Window, prepare, segments
+from lmgc_core.remainder import remainder_model
+from lmgc_core.report import ModelInfo, Report, WindowResult
+from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        n_windows_done, n_windows: windows scored and in all.
+        n_tokens_done, n_tokens: likewise for tokens.
+        seconds: since planning began.
+        partial: a report over the windows done so far, complete in itself.
+    """
+
+    n_windows_done: int
+    n_windows: int
+    n_tokens_done: int
+    n_tokens: int
+    seconds: float
+    partial: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What the cheap coder spends on one window: bits a parameter, and a share of the segment's tables."""
+
+    bits: np.ndarray[Any, np.dtype[np.float64]]
+    header_bits: float
+
+
+def measure(
+    gradient: Gradient,
+    model: LanguageModel,
+    config: CodecConfig | None = None,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    seed: int | None = None,
+    options: RunOptions | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Report:
+    """The bits of a seeded sample of blocks, token by token, cell by cell.
+
+    Args:
+        gradient: what to measure; never modified.
+        model: from `load_model`.
+        config: serialization, context, support, prior, lossy step.
+        limit: blocks to sample; 0 is the whole gradient. More blocks, narrower interval, more time.
+        seed: of the sample; the configuration's seed if not given.
+        options: batch size, threads, precision; they change speed, and the last digits.
+        on_progress: called after each batch.
+        should_stop: asked between batches; True ends the run.
+
+    Raises:
+        InvalidSetting: a setting that does not fit the gradient or the model.
+        NotReversible: tokens that would not give the text back.
+        Cancelled: when `should_stop` said so; `on_progress` has had the last partial report.
+    """
+    config = config or CodecConfig()
+    options = options or RunOptions()
+    check_config(config, model, limit)
+    started = time.perf_counter()
+    coding = prepare(gradient, config)
+    chosen = sample_blocks(len(coding.blocks), limit, config.seed if seed is None else seed)
+    windows = list(coding.windows(chosen, model.tokenizer, config.context_window))
+    remainders = remainder_bits(windows, config.segment)
+    settings = run_settings(config, options, limit, coding)
+    info = ModelInfo(model.id, model.fingerprint, model.n_parameters, model.dtype, model.device)
+    n_tokens = sum(len(w.ids) for w in windows)
+    results: list[WindowResult] = []
+
+    def report() -> Report:
+        return Report(
+            coding,
+            info,
+            tuple(sorted(results, key=lambda r: r.window.index)),
+            chosen,
+            len(windows),
+            time.perf_counter() - started,
+            settings,
+            peak_memory_bytes(),
+        )
+
+    for batch in _scored(coding, windows, remainders, model, config, options, should_stop):
+        results.extend(batch)
+        if on_progress is not None:
+            done = sum(len(r.surprisal_bits) for r in results)
+            seconds = time.perf_counter() - started
+            on_progress(Progress(len(results), len(windows), done, n_tokens, seconds, report()))
+    if len(results) < len(windows):
+        raise Cancelled(f"stopped after {len(results)} of {len(windows)} windows")
+    return report()
+
+
+def _scored(
+    coding: Coding,
+    windows: Sequence[Window],
+    remainders: Sequence[Remainder],
+    model: LanguageModel,
+    config: CodecConfig,
+    options: RunOptions,
+    should_stop: Callable[[], bool] | None,
+) -> Iterator[list[WindowResult]]:
+    """Window results as the model gives them, dtype by dtype since the support depends on the alphabet."""
+    for name in dict.fromkeys(w.dtype.name for w in windows):
+        own = [w for w in windows if w.dtype.name == name]
+        alphabet = coding.serializers[name].alphabet_bytes if config.support == "alphabet" else None
+        support = model.tokenizer.support(alphabet)
+        scores = model.score([w.ids for w in own], support, batch_size=options.batch_size, should_stop=should_stop)
+        for score in scores:
+            window = own[score.index]
+            pieces = model.tokenizer.token_bytes(window.ids)
+            remainder = remainders[window.index]
+            yield [
+                WindowResult(
+                    window=window,
+                    token_bytes=np.array([len(p) for p in pieces], np.int64),
+                    token_texts=tuple(p.decode("utf-8", "backslashreplace") for p in pieces),
+                    surprisal_bits=score.surprisal_bits,
+                    llm_surprisal_bits=score.surprisal_bits,
+                    entropy_bits=score.entropy_bits,
+                    rank=score.rank,
+                    top_token_ids=score.top_token_ids,
+                    top_bits=score.top_bits,
+                    remainder_bits=remainder.bits,
+                    header_bits=remainder.header_bits,
+                )
+            ]
+
+
+def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
+    """Raises InvalidSetting where the settings do not fit the model or each other."""
+    if limit < 0:
+        raise InvalidSetting(f"limit {limit}: a number of blocks, or 0 for the whole gradient")
+    if config.context_window > model.context_length:
+        raise InvalidSetting(
+            f"context window {config.context_window} is more than {model.id} sees at once ({model.context_length}); "
+            f"choose {model.context_length} or less"
+        )
+    if config.prior != "llm":
+        raise InvalidSetting(f"prior {config.prior!r} is not available yet; choose llm")
+
+
+def remainder_bits(windows: Sequence[Window], segment: int) -> list[Remainder]:
+    """What the bits outside the text cost, window by window, with fresh tables in each segment."""
+    found: list[Remainder] = []
+    for run in segments(windows, segment):
+        n_bits = run[0].text.remainder_bits
+        values = np.concatenate([w.text.remainder for w in run])
+        context = np.concatenate([w.text.context for w in run])
+        plan = remainder_model(values, context, n_bits)
+        edges = np.cumsum([0, *(w.n_parameters for w in run)])
+        for i in range(len(run)):
+            found.append(Remainder(plan.bits_per_value[edges[i] : edges[i + 1]], plan.header_bits / len(run)))
+    return found
+
+
+def run_settings(config: CodecConfig, options: RunOptions, limit: int, coding: Coding) -> dict[str, Any]:
+    """Every option of a run by its name with underscores, with what a preset chose for each dtype."""
+    chosen = {name: asdict(config.serialization(s.dtype)) for name, s in coding.serializers.items()}
+    settings = {**config.to_dict(), **asdict(options), "limit": limit}
+    if len(chosen) == 1:
+        settings |= next(iter(chosen.values()))
+    else:
+        settings["serializations"] = chosen
+    return settings
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident size of this process so far, in bytes; 0 where the platform does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,254 @@
+"""The commands of `python -m lmgc_core`: read options, call the library, print.
+
+With --json one object goes to stdout (inspect: one a line and a file); progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmgc_core.errors import InvalidSetting
+from lmgc_core.options import codec_config, file_options, run_options
+
+if TYPE_CHECKING:
+    from lmgc_core.codec import Progress
+
+
+def emit(found: Any) -> None:
+    """One JSON object as one line on stdout."""
+    sys.stdout.write(json.dumps(found, ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def say(line: str = "") -> None:
+    """One line for people on stdout; what the terminal's encoding cannot show is escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+class ProgressLine:
+    """Progress on stderr, on a terminal or when asked for."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.shown = bool(arguments.progress) or sys.stderr.isatty()
+        self.rewrites = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        if self.shown:
+            sys.stderr.write(f"\r\033[K{text}" if self.rewrites else f"{text}\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.shown and self.rewrites:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def figure(value: float | None, unit: str = "", digits: int = 4) -> str:
+    """A number for people: significant figures and unit, or n/a.
+
+    >>> figure(26.0312, "bits/parameter"), figure(None)
+    ('26.03 bits/parameter', 'n/a')
+    """
+    return "n/a" if value is None else f"{value:.{digits}g} {unit}".rstrip()
+
+
+def run_inspect(arguments: argparse.Namespace) -> int:
+    """What is in each file; exit code 2 if any of them failed."""
+    from lmgc_core.files import inspect_file
+
+    options = file_options(arguments)
+    failed = False
+    for name in arguments.files:
+        found = inspect_file(name, digest=arguments.digest, **options)
+        failed = failed or "error" in found
+        if arguments.json:
+            emit(found)
+        elif "error" in found:
+            say(f"{name}: {found['error']}")
+        else:
+            say(f"{name}: {found['n_parameters']} parameters, {found['raw_bytes']} bytes raw, sha256 {found['sha256']}")
+            for tensor in found["tensors"]:
+                shape = "×".join(map(str, tensor["shape"])) or "scalar"
+                zeros = tensor["zero_fraction"]
+                about = "" if zeros is None else f", {100 * zeros:.3g} % zeros, {tensor['n_nonfinite']} not finite"
+                say(f"  {tensor['name']!r}: {tensor['dtype']} {shape}{about}")
+            for warning in found["warnings"]:
+                say(f"  note: {warning}")
+    return 2 if failed else 0
+
+
+def run_tokens(arguments: argparse.Namespace) -> int:
+    """Tokens and bytes per token, with the first groups beside their tokens."""
+    from lmgc_core.codec import run_settings
+    from lmgc_core.files import load_gradient
+    from lmgc_core.language_model import load_tokenizer
+    from lmgc_core.plan import prepare
+    from lmgc_core.report import describe_input
+    from lmgc_core.settings import RunOptions
+    from lmgc_core.token_efficiency import count_tokens
+
+    config = codec_config(arguments)
+    gradient = load_gradient(arguments.file, **file_options(arguments))
+    progress = ProgressLine(arguments)
+    tokenizer = load_tokenizer(config.model, on_progress=progress.show)
+    progress.close()
+    count = count_tokens(gradient, tokenizer, config, limit=arguments.limit)
+    if arguments.json:
+        settings = run_settings(config, RunOptions(), arguments.limit, prepare(gradient, config))
+        emit({"input": describe_input(gradient), "settings": settings, **asdict(count)})
+        return 0
+    sample = f"{count.n_blocks} of {count.n_blocks_total} blocks, {count.n_parameters} parameters"
+    say(f"{gradient.name}: {count.n_tokens} tokens in {sample}")
+    say(f"  {figure(count.tokens_per_parameter, 'tokens/parameter')} (lower is faster)")
+    say(f"  {figure(count.raw_bytes_per_token, 'raw bytes/token')} (higher is better)")
+    say(f"  {figure(count.plain_tokens_per_parameter, 'tokens/parameter')} as plain decimal text")
+    for group in count.groups:
+        say(f"  {group.text!r:<16} {' '.join(map(repr, group.tokens))}")
+    return 0
+
+
+def run_measure(arguments: argparse.Namespace) -> int:
+    """Bits for each token, cell and tensor of a sample or of the whole file."""
+    from lmgc_core.codec import measure
+    from lmgc_core.files import load_gradient
+    from lmgc_core.language_model import load_model
+    from lmgc_core.report_files import write_report
+
+    config, options = codec_config(arguments), run_options(arguments)
+    gradient = load_gradient(arguments.file, **file_options(arguments))
+    progress = ProgressLine(arguments)
+    model = load_model(config.model, options, on_progress=progress.show)
+
+    def show(now: Progress) -> None:
+        left = now.seconds / max(now.n_tokens_done, 1) * (now.n_tokens - now.n_tokens_done)
+        progress.show(f"{now.n_windows_done} of {now.n_windows} windows, about {left:.0f} s left")
+
+    try:
+        report = measure(gradient, model, config, limit=arguments.limit, options=options, on_progress=show)
+    finally:
+        progress.close()
+    if arguments.output:
+        write_report(report, arguments.output)
+    if arguments.json:
+        emit(report.to_dict())
+        return 0
+    totals, sample = report.totals, report.to_dict()["sample"]
+    rate = None if totals.compression_rate is None else 100 * totals.compression_rate
+    interval = totals.rate_ci95
+    about = f", 95 % interval {100 * interval[0]:.2f} to {100 * interval[1]:.2f} %" if interval else ""
+    scope = "whole gradient" if sample["complete"] else "estimate"
+    say(f"{gradient.name}: {sample['n_blocks']} of {sample['n_blocks_total']} blocks ({scope})")
+    say(f"  {figure(totals.bits_per_parameter, 'bits/parameter')}, all parts included (lower is better)")
+    say(f"  {figure(rate, '% of raw')} (lower is better{about})")
+    say(f"  {figure(totals.tokens_per_parameter, 'tokens/parameter')} (lower is faster)")
+    say(f"  {figure(totals.raw_bytes_per_token, 'raw bytes/token')} (higher is better)")
+    say(f"  {report.seconds:.1f} s")
+    return 0
+
+
+def run_baselines(arguments: argparse.Namespace) -> int:
+    """Every baseline's size, after decoding and comparing."""
+    from lmgc_core.baselines import run_baselines as compare_baselines
+    from lmgc_core.files import load_gradient
+    from lmgc_core.report import describe_input
+
+    gradient = load_gradient(arguments.file, **file_options(arguments))
+    rows = [asdict(row) for row in compare_baselines(gradient)]
+    if arguments.json:
+        emit({"input": describe_input(gradient), "baselines": rows})
+        return 0
+    say(f"{gradient.name}: {gradient.raw_bytes} bytes raw (sizes are whole, decoded and compared; lower is better)")
+    for row in sorted(rows, key=lambda r: r["bytes"] if r["bytes"] is not None else float("inf")):
+        if row["bytes"] is None:
+            say(f"  {row['id']:<20} n/a: {row['reason']}")
+        else:
+            rate = row["compression_rate"]
+            say(f"  {row['id']:<20} {row['bytes']} bytes, {figure(None if rate is None else 100 * rate, '% of raw')}")
+    return 0
+
+
+def run_generate(arguments: argparse.Namespace) -> int:
+    """Trains a small network and writes the recorded gradients."""
+    from lmgc_core.files import save_gradient
+    from lmgc_core.training import GenerateConfig, generate, merge_recorded
+
+    try:
+        steps = [int(n) for n in arguments.record_at.split(",")] if arguments.record_at else [arguments.steps]
+    except ValueError:
+        raise InvalidSetting(f"--record-at {arguments.record_at!r}: step numbers with commas, e.g. 1,60") from None
+    config = GenerateConfig(
+        network=arguments.network,
+        data=arguments.data,
+        steps=arguments.steps,
+        record_at=tuple(steps),
+        batch_size=arguments.batch_size,
+        width=arguments.width,
+        optimizer=arguments.optimizer,
+        record=arguments.record,
+        seed=arguments.seed,
+    )
+    progress = ProgressLine(arguments)
+    recorded = list(
+        generate(config, on_step=lambda step, loss: progress.show(f"step {step} of {config.steps}, loss {loss:.4f}"))
+    )
+    progress.close()
+    gradient = merge_recorded(recorded)
+    save_gradient(gradient, arguments.output)
+    found = {
+        "file": str(Path(arguments.output)),
+        "steps": [r.step for r in recorded],
+        "loss": [r.loss for r in recorded],
+        "n_parameters": gradient.n_parameters,
+        "sha256": gradient.digest,
+    }
+    if arguments.json:
+        emit(found)
+    else:
+        say(f"{found['file']}: {found['n_parameters']} parameters, steps {found['steps']}")
+    return 0
+
+
+def run_models(arguments: argparse.Namespace) -> int:
+    """The catalogue, or fetches one entry."""
+    from lmgc_core.language_model import catalogue_rows, fetch_model
+
+    if arguments.action == "fetch":
+        if not arguments.id:
+            raise InvalidSetting("models fetch needs an ID; see python -m lmgc_core models")
+        progress = ProgressLine(arguments)
+        folder = fetch_model(arguments.id, from_file=arguments.from_file, on_progress=progress.show)
+        progress.close()
+        if arguments.json:
+            emit({"id": arguments.id, "folder": str(folder)})
+        else:
+            say(f"{arguments.id} is in {folder}")
+        return 0
+    rows = catalogue_rows()
+    if arguments.json:
+        emit({"models": rows})
+        return 0
+    for row in rows:
+        here = "here" if row["is_here"] else "not here"
+        size = figure(row["download_bytes"] / 1e6, "MB") if row["download_bytes"] else "n/a"
+        say(
+            f"{row['id']:<18} {size:>10}  context {row['context_length']:>6}  "
+            f"{row['licence']:<14} {here:<9} {row['source']}"
+        )
+    return 0
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "inspect": run_inspect,
+    "tokens": run_tokens,
+    "measure": run_measure,
+    "baselines": run_baselines,
+    "generate": run_generate,
+    "models": run_models,
+}
