@@ -166,7 +166,7 @@ def prepare(gradient: Gradient, config: CodecConfig) -> Coding:
     references = {
         t.name: reference_of(t.words, t.dtype)
         for t in coded
-        if t.n_parameters and serializers[t.dtype.name].uses_reference
+        if t.n_parameters and serializers[t.dtype.name].needs_reference
     }
     return Coding(gradient, config, transformed, serializers, references, plan_blocks(coded.specs))
 
