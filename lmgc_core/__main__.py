@@ -54,6 +54,13 @@ def build_parser() -> argparse.ArgumentParser:
     add_run_options(measure, precision=True)
     add_sample_options(measure)
 
+    compare = command("compare", "several settings on one sample, with baselines and null controls")
+    compare.add_argument("file", metavar="FILE")
+    add_file_options(compare)
+    add_codec_options(compare, lists=True)
+    add_run_options(compare, precision=True)
+    add_sample_options(compare)
+
     baselines = command("baselines", "other compressors on the same values, decoded and compared")
     baselines.add_argument("file", metavar="FILE")
     add_file_options(baselines)

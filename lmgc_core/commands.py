@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmgc_core.errors import InvalidSetting
-from lmgc_core.options import codec_config, file_options, run_options
+from lmgc_core.options import codec_config, codec_configs, file_options, run_options
 
 if TYPE_CHECKING:
     from lmgc_core.codec import Progress
+    from lmgc_core.report import Report
+    from lmgc_core.settings import CodecConfig
 
 
 def emit(found: Any) -> None:
@@ -153,6 +155,54 @@ def run_measure(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Rows of settings on the same sample, sorted by rate, with baselines and null controls."""
+    from lmgc_core.compare import compare
+    from lmgc_core.files import load_gradient
+    from lmgc_core.language_model import load_model
+
+    configs, options = codec_configs(arguments), run_options(arguments)
+    if len({c.model for c in configs}) > 1:
+        raise InvalidSetting("compare takes one model; give one --model")
+    gradient = load_gradient(arguments.file, **file_options(arguments))
+    progress = ProgressLine(arguments)
+    model = load_model(configs[0].model, options, on_progress=progress.show)
+
+    def show(row: int, now: Progress) -> None:
+        progress.show(f"row {row + 1} of {len(configs)}: {now.n_windows_done} of {now.n_windows} windows")
+
+    try:
+        found = compare(gradient, model, configs, limit=arguments.limit, options=options, on_progress=show)
+    finally:
+        progress.close()
+    if arguments.json:
+        emit(found.to_dict())
+        return 0
+    say(f"{gradient.name}: % of raw (lower is better), tokens/parameter, settings; * on the Pareto front")
+    order = sorted(range(len(found.rows)), key=lambda i: found.rows[i].totals.compression_rate or float("inf"))
+    for i in order:
+        report = found.rows[i]
+        totals, config = report.totals, report.coding.config
+        rate = figure(None if totals.compression_rate is None else 100 * totals.compression_rate)
+        mark = "*" if i in found.pareto else " "
+        say(f"{mark} {rate:>7} {figure(totals.tokens_per_parameter, digits=3):>6}  {describe_config(config, report)}")
+    for baseline in sorted((b for b in found.baselines if b.bytes is not None), key=lambda b: b.bytes or 0):
+        rate = figure(None if baseline.compression_rate is None else 100 * baseline.compression_rate)
+        say(f"  {rate:>7}         {baseline.id} (whole file)")
+    for control in found.controls:
+        rate = figure(None if control.compression_rate is None else 100 * control.compression_rate)
+        say(f"  {rate:>7}         control: {control.id}{' ALARM: the counting is wrong' if control.alarm else ''}")
+    return 0
+
+
+def describe_config(config: CodecConfig, report: Report) -> str:
+    """A configuration as one short line: the serialization of the first dtype and what differs from defaults."""
+    chosen = next(iter(report.coding.serializers.values())).serialization
+    words = [chosen.planes, chosen.alphabet, chosen.separator, f"group {chosen.group_size}", f"line {chosen.line}"]
+    words += [chosen.byte_order, f"context {config.context_window}", config.support, config.prior]
+    return " ".join([*words, *([config.transform] if config.transform != "none" else [])])
+
+
 def run_baselines(arguments: argparse.Namespace) -> int:
     """Every baseline's size, after decoding and comparing."""
     from lmgc_core.baselines import run_baselines as compare_baselines
@@ -248,6 +298,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "inspect": run_inspect,
     "tokens": run_tokens,
     "measure": run_measure,
+    "compare": run_compare,
     "baselines": run_baselines,
     "generate": run_generate,
     "models": run_models,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 from lmgc_core.settings import (
@@ -41,28 +43,54 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_codec_options(parser: argparse.ArgumentParser) -> None:
-    """CODEC options: what a decoder must know."""
-    group = parser.add_argument_group("codec (an option given here overrides the preset)")
-    kept: dict[str, Any] = {"default": argparse.SUPPRESS}
-    group.add_argument("--preset", choices=[c for c in CHOICES["preset"] if c != "none"], **kept)
-    group.add_argument("--model", help="catalogue id, folder, Hub id or .gguf file (smollm2-135m)", **kept)
-    group.add_argument("--planes", choices=CHOICES["planes"], help="which bits are written as text (all)", **kept)
-    group.add_argument("--byte-order", choices=CHOICES["byte_order"], help="big", **kept)
-    group.add_argument("--alphabet", choices=CHOICES["alphabet"], help="spelling of a symbol (hex)", **kept)
-    group.add_argument("--separator", choices=CHOICES["separator"], help="between groups (space)", **kept)
-    group.add_argument(
-        "--group-size", type=count_or_auto, metavar="N", help="symbols between separators; auto, 0 none", **kept
-    )
-    group.add_argument(
-        "--line", type=count_or_auto, metavar="N", help="parameters a line; auto: the tensor's row (0: none)", **kept
-    )
-    group.add_argument("--context-window", type=int, metavar="N", help="tokens, BOS included (1024)", **kept)
-    group.add_argument("--support", choices=CHOICES["support"], help="tokens that count as possible (alphabet)", **kept)
-    group.add_argument("--prior", choices=CHOICES["prior"], help="llm", **kept)
-    group.add_argument("--segment", type=int, metavar="N", help="windows in step (16)", **kept)
-    group.add_argument("--transform", metavar="STEP", help="lossy step, e.g. bf16, uniform:8, topk:0.1 (none)", **kept)
-    group.add_argument("--seed", type=int, metavar="N", help="of the sample and of random steps (0)", **kept)
+def add_codec_options(parser: argparse.ArgumentParser, lists: bool = False) -> None:
+    """CODEC options: what a decoder must know. With `lists`, each takes several values with commas."""
+    title = "codec (an option given here overrides the preset)"
+    group = parser.add_argument_group(f"{title}; several values with commas" if lists else title)
+
+    def add(flag: str, text: str, choices: tuple[str, ...] | None = None, kind: Callable[[str], Any] = str) -> None:
+        one = choice_of(choices) if choices else kind
+        metavar = "|".join(choices) if choices else "N" if kind is not str else flag[2:].upper()
+        parse = list_of(one) if lists else one
+        group.add_argument(flag, help=text, default=argparse.SUPPRESS, type=parse, metavar=metavar)
+
+    add("--preset", "settings for a purpose, by dtype", tuple(c for c in CHOICES["preset"] if c != "none"))
+    add("--model", "catalogue id, folder, Hub id or .gguf file (smollm2-135m)")
+    add("--planes", "which bits are written as text (all)", CHOICES["planes"])
+    add("--byte-order", "order of a value's bytes (big)", CHOICES["byte_order"])
+    add("--alphabet", "spelling of a symbol (hex)", CHOICES["alphabet"])
+    add("--separator", "between groups (space)", CHOICES["separator"])
+    add("--group-size", "symbols between separators; auto is one parameter's, 0 none (auto)", kind=count_or_auto)
+    add("--line", "parameters a line; auto is the tensor's row or kernel, 0 none (0)", kind=count_or_auto)
+    add("--context-window", "most tokens of a window, BOS included (1024)", kind=int)
+    add("--support", "tokens that count as possible (alphabet)", CHOICES["support"])
+    add("--prior", "who predicts (llm)", CHOICES["prior"])
+    add("--segment", "windows decoded in step (16)", kind=int)
+    add("--transform", "lossy step: bf16, uniform:8, topk:0.1, chained with + (none)")
+    add("--seed", "of the sample and of random steps (0)", kind=int)
+
+
+def choice_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    """A parser that takes one of the choices."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not known; choose one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def list_of(one: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """A parser of several values with commas."""
+
+    def parse(text: str) -> list[Any]:
+        try:
+            return [one(part) for part in text.split(",")]
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r}: whole numbers with commas are needed") from None
+
+    return parse
 
 
 def add_run_options(parser: argparse.ArgumentParser, precision: bool) -> None:
@@ -86,6 +114,14 @@ def codec_config(arguments: argparse.Namespace) -> CodecConfig:
     """The configuration that the line asks for."""
     given = {n: getattr(arguments, n) for n in CODEC_FIELDS if hasattr(arguments, n)}
     return preset(getattr(arguments, "preset", "none"), **given)
+
+
+def codec_configs(arguments: argparse.Namespace) -> list[CodecConfig]:
+    """Every combination of the listed values, in the order of the line's options."""
+    given = {n: getattr(arguments, n) for n in CODEC_FIELDS if hasattr(arguments, n)}
+    presets = getattr(arguments, "preset", ["none"])
+    rows = itertools.product(presets, *given.values())
+    return list(dict.fromkeys(preset(row[0], **dict(zip(given, row[1:], strict=True))) for row in rows))
 
 
 def run_options(arguments: argparse.Namespace) -> RunOptions:

@@ -29,7 +29,8 @@ ROWS = [
     ],
     ["plan", "accounting"],
     ["token_efficiency", "report"],
-    ["report_html", "report_files", "codec", "archive"],
+    ["report_html", "report_files", "controls", "codec", "archive"],
+    ["compare"],
     ["training"],
     ["options", "commands", "__main__"],
 ]  # fmt: skip
