@@ -128,6 +128,7 @@ class Coding:
             NotReversible: when the tokens of a window do not decode to its text.
         """
         index = 0
+        names = [t.name for t in self.coded]
         for number in blocks:
             block = self.blocks[number]
             made: dict[tuple[Piece, ...], tuple[SerializedText, TokenIds]] = {}
@@ -142,7 +143,7 @@ class Coding:
                 made[pieces] = (text, ids)
                 return len(ids) + 1 <= context_window
 
-            for pieces in cut_windows(block, fits):
+            for pieces in cut_windows(block, fits, names):
                 text, ids = made[pieces]
                 tokenizer.check(text.text, ids)
                 yield Window(index, number, block.dtype, pieces, text, ids)

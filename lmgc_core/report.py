@@ -21,6 +21,7 @@ from lmgc_core.accounting import TextBits, spread, token_spans
 from lmgc_core.blocks import Estimate, estimate_rate
 from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.plan import Coding, Window
+from lmgc_core.transforms import ErrorReport, measure_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -399,6 +400,11 @@ class Report:
         kept = self.coding.transformed.cells.get(self.coding.coded.tensors[tensor_index].name)
         return np.arange(first, last, dtype=np.int64) if kept is None else kept[first:last].astype(np.int64)
 
+    @cached_property
+    def error(self) -> ErrorReport:
+        """What the lossy step did to the whole input, after decoding, in float64."""
+        return measure_error(self.coding.raw, self.coding.transformed.values)
+
     # ---- as one object --------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -433,7 +439,7 @@ class Report:
             ),
         }
         if self.coding.config.transform != "none":
-            found["error"] = asdict(self.coding.transformed.error)
+            found["error"] = asdict(self.error)
         cleaned: dict[str, Any] = _finite(found)
         return cleaned
 
