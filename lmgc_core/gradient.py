@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -224,11 +224,13 @@ class Gradient:
         tensors: in file order; names are unique.
         name: a label for people (file name), never a path that is opened.
         warnings: what a reader had to say (skipped members, notes), one line each.
+        metadata: short texts the file carries beside its tensors (a step, a source).
     """
 
     tensors: tuple[Tensor, ...]
     name: str = ""
     warnings: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [t.name for t in self.tensors]
@@ -311,7 +313,7 @@ class Gradient:
         if not names:
             return self
         chosen = {self.tensor(n).name for n in names}
-        return Gradient(tuple(t for t in self.tensors if t.name in chosen), self.name, self.warnings)
+        return Gradient(tuple(t for t in self.tensors if t.name in chosen), self.name, self.warnings, self.metadata)
 
 
 def exponent_field(words: Words, dtype: DType) -> npt.NDArray[np.int64]:

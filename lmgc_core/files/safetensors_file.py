@@ -1,0 +1,81 @@
+"""safetensors: a JSON header (name, dtype, shape, offsets) and the values, little-endian, without holes.
+
+The library's parser validates the whole header; what it accepts has tensors that follow one another without
+gap or overlap, so their places follow from their sizes. Values are mapped, never converted. Source: safetensors 0.8.
+"""
+
+from __future__ import annotations
+
+from lmgc_core.errors import UnsupportedInput
+from lmgc_core.files.file_bytes import FileBytes
+from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
+from lmgc_core.gradient import DTYPES, TensorSpec
+
+DTYPE_NAMES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
+    "U32": "uint32",
+    "U64": "uint64",
+    "BOOL": "bool",
+}
+# What the library knows and a gradient here cannot hold: bits of one value, and why.
+REFUSED_DTYPES = {
+    "C64": (64, "C64 (complex64) values are not supported; save real and imaginary parts as two tensors"),
+    "F4": (4, "F4 values share bytes; save them as U8 or as a wider float"),
+    "F6_E2M3": (6, "F6_E2M3 values share bytes; save them as U8 or as a wider float"),
+    "F6_E3M2": (6, "F6_E3M2 values share bytes; save them as U8 or as a wider float"),
+}
+
+
+def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
+    """The file's tensors, in the order of their bytes.
+
+    Raises:
+        UnsupportedInput: when the library's parser refuses the header, or there are no tensors.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    specs: list[TensorSpec] = []
+    offsets: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    offset = 8 + int.from_bytes(file.head(8), "little")
+    try:
+        with safe_open(file.path, framework="numpy") as handle:
+            metadata = handle.metadata() or {}
+            for name in handle.offset_keys():
+                member = handle.get_slice(name)
+                stored, shape = member.get_dtype(), tuple(member.get_shape())
+                if stored in DTYPE_NAMES:
+                    spec = TensorSpec(name, DTYPES[DTYPE_NAMES[stored]], shape)
+                    specs.append(spec)
+                    offsets[name] = offset
+                    offset += spec.raw_bytes
+                else:
+                    bits, why = REFUSED_DTYPES.get(stored, (0, f"{stored} values are not supported"))
+                    refused[name] = why
+                    offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
+    except SafetensorError as error:
+        raise UnsupportedInput(f"not a whole safetensors file: {one_line(error)}; fetch or save it again") from error
+    if offset != file.size:
+        raise UnsupportedInput(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")
+    return make_source(
+        file.label,
+        "safetensors",
+        specs,
+        lambda spec: file.words(offsets[spec.name], spec),
+        metadata=metadata,
+        refused=refused,
+    )

@@ -1,0 +1,223 @@
+"""A source: an opened gradient file whose tensor list is known and whose values are not read yet.
+
+Every reader is one function `open_x(file, options) -> Source`. The contract, the same for all:
+`specs` come from headers alone where the format has one; `read(name)` gives exactly the stored bits
+in logical C order; what cannot be read is named in `refused` with the reason; nothing but
+`LmgcError` leaves `guarded`. Readers write messages without the file's name, `guarded` puts it in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from lmgc_core.errors import InvalidSetting, LmgcError, UnsupportedInput
+from lmgc_core.gradient import DTYPES, DType, Tensor, TensorSpec, Words
+
+CHUNK_BYTES = 8 << 20
+DEFAULT_MAX_BYTES = 1_000_000_000
+
+RawByteOrder = Literal["little", "big"]
+Fetch = Callable[[TensorSpec], Words]
+Stream = Callable[[TensorSpec], Iterator[Words]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader may be told beside the file.
+
+    Attributes:
+        raw_dtype: element type of files that do not say theirs (raw, csv, V1/V2/f1 in .npy); None is "not said".
+        raw_byte_order: order of a raw value's bytes.
+        raw_offset: bytes to skip before the first raw value.
+        tensors: the only tensors wanted; empty is all of them.
+        max_bytes: largest declared size of what a file stores compressed, repeated or sparse.
+    """
+
+    raw_dtype: str | None = None
+    raw_byte_order: RawByteOrder = "little"
+    raw_offset: int = 0
+    tensors: tuple[str, ...] = ()
+    max_bytes: int = DEFAULT_MAX_BYTES
+
+    def __post_init__(self) -> None:
+        if self.raw_dtype is not None and self.raw_dtype not in DTYPES:
+            raise InvalidSetting(f"raw dtype {self.raw_dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+        if self.raw_byte_order not in get_args(RawByteOrder):
+            raise InvalidSetting(f"raw byte order {self.raw_byte_order!r} is not known; choose little or big")
+        for name in ("raw_offset", "max_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidSetting(f"{name.replace('_', ' ')} {value!r}: a whole number of 0 or more is needed")
+
+    @property
+    def said_dtype(self) -> DType | None:
+        """The element type that was given, if one was."""
+        return None if self.raw_dtype is None else DTYPES[self.raw_dtype]
+
+    def wants(self, name: str) -> bool:
+        """Whether the tensor of that name is among the chosen ones."""
+        return not self.tensors or name in self.tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An opened file: what is in it, and how to get at the values.
+
+    Attributes:
+        label: the file's name, for people.
+        format: "safetensors", "npy", "npz", "torch", "csv", "raw", "gguf", "hdf5", "folder" ...
+        specs: the tensors that can be read, in file order.
+        fetch: reads one tensor's words; called by `read`.
+        stream: reads one tensor in pieces, where that saves memory; called by `chunks`.
+        metadata: short text values the file carries beside its tensors.
+        warnings: what people should know, one line each.
+        refused: names of members that cannot be read, with the reason.
+    """
+
+    label: str
+    format: str
+    specs: tuple[TensorSpec, ...]
+    fetch: Fetch
+    stream: Stream | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def spec(self, name: str) -> TensorSpec:
+        """The spec of that name.
+
+        Raises:
+            UnsupportedInput: when that member was refused; says why.
+            InvalidSetting: when there is none; lists some that there are.
+        """
+        for spec in self.specs:
+            if spec.name == name:
+                return spec
+        if name in self.refused:
+            raise UnsupportedInput(f"{self.label}: {name!r}: {self.refused[name]}")
+        some = ", ".join(repr(s.name) for s in self.specs[:8])
+        raise InvalidSetting(f"{self.label}: no tensor is called {name!r}; there are {some}")
+
+    def read(self, name: str) -> Tensor:
+        """The tensor of that name, its words mapped from the file where they stand ready there."""
+        spec = self.spec(name)
+        with guarded(self.label, self.format):
+            return Tensor(spec, self.fetch(spec))
+
+    def chunks(self, name: str) -> Iterator[Words]:
+        """The tensor's words in pieces of about 8 MB, in C order."""
+        spec = self.spec(name)
+        with guarded(self.label, self.format):
+            if self.stream is not None:
+                yield from self.stream(spec)
+                return
+            words = self.fetch(spec)
+        step = CHUNK_BYTES // spec.dtype.item_bytes
+        for first in range(0, len(words), step):
+            yield words[first : first + step]
+
+
+def make_source(
+    label: str,
+    format: str,
+    specs: Sequence[TensorSpec],
+    fetch: Fetch,
+    *,
+    stream: Stream | None = None,
+    metadata: Mapping[str, str] | None = None,
+    warnings: Sequence[str] = (),
+    refused: Mapping[str, str] | None = None,
+) -> Source:
+    """A source whose names are unique and of which at least one member can be read.
+
+    Raises:
+        UnsupportedInput: for two members of one name, for no tensors, or when all members were refused.
+    """
+    refused = refused or {}
+    seen: set[str] = set()
+    for name in [*(s.name for s in specs), *refused]:
+        if name in seen:
+            raise UnsupportedInput(f"duplicate name: two tensors are both called {name!r}; give each its own name")
+        seen.add(name)
+    if not specs and refused:
+        first, why = next(iter(refused.items()))
+        more = f" (and {len(refused) - 1} more members like it)" if len(refused) > 1 else ""
+        raise UnsupportedInput(f"{first!r}: {why}{more}" if first else f"{why}{more}")
+    if not specs:
+        raise UnsupportedInput("no tensors in this file")
+    skipped = tuple(f"{name!r} was left out: {why}" for name, why in refused.items())
+    return Source(
+        label, format, tuple(specs), fetch, stream, dict(metadata or {}), (*warnings, *skipped), dict(refused)
+    )
+
+
+@contextmanager
+def guarded(label: str, what: str) -> Iterator[None]:
+    """Turns whatever a format's library raises into one line that names the file.
+
+    Args:
+        label: the file's name.
+        what: the format's name.
+    """
+    try:
+        yield
+    except UnsupportedInput as error:
+        text = one_line(str(error))
+        raise UnsupportedInput(text if text.startswith(f"{label}: ") else f"{label}: {text}") from error
+    except LmgcError:
+        raise
+    except MemoryError as error:
+        raise UnsupportedInput(f"{label}: declares more than fits into memory; choose fewer tensors") from error
+    except RecursionError as error:
+        raise UnsupportedInput(f"{label}: nested too deeply to be a {what} file of tensors") from error
+    except OSError as error:
+        raise UnsupportedInput(f"{label}: cannot be read: {one_line(error.strerror or str(error))}") from error
+    except Exception as error:
+        raise UnsupportedInput(_damaged(label, what, error)) from error
+    except BaseException as error:
+        if type(error).__module__.startswith("pyo3"):  # a panic inside a library written in Rust
+            raise UnsupportedInput(_damaged(label, what, error)) from error
+        raise
+
+
+def _damaged(label: str, what: str, error: BaseException) -> str:
+    said = one_line(str(error)) or type(error).__name__
+    return f"{label}: not a whole {what} file, or damaged: {said}"
+
+
+def one_line(text: Any, limit: int = 300) -> str:
+    """The text on one line of printable characters, cut at `limit`.
+
+    >>> one_line("first\\n  second")
+    'first second'
+    """
+    joined = " ".join(str(text).split())
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in joined)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def too_large(declared: int, max_bytes: int, how: str) -> UnsupportedInput:
+    """The error for declared bytes beyond `max_bytes`; `how` says what makes them more than the file."""
+    return UnsupportedInput(
+        f"declares {declared:,} bytes {how}, more than {max_bytes:,} allowed; "
+        f"choose tensors, or allow it with --max-bytes {declared}"
+    )
+
+
+def dtype_of_width(item_bytes: int) -> list[str]:
+    """Names of the element types of that width, for messages.
+
+    >>> dtype_of_width(2)
+    ['float16', 'bfloat16', 'int16', 'uint16']
+    """
+    return [d.name for d in DTYPES.values() if d.item_bytes == item_bytes]
+
+
+def empty_words(spec: TensorSpec) -> Words:
+    """Room for the words of a tensor, not yet filled."""
+    return np.empty(spec.n_parameters, spec.dtype.word)
