@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -233,3 +236,10 @@ def test_every_preset_fits_every_dtype() -> None:
     for dtype in DTYPES.values():
         for name in ("paper", "lean", "best"):
             Serializer(dtype, preset_serialization(name, dtype))
+
+
+def test_the_documentation_is_right() -> None:
+    page = Path(__file__).parent.parent / "docs" / "serialization.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 15
+    assert result.failed == 0
