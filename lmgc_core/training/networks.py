@@ -82,8 +82,9 @@ def _draw_weights(module: torch.nn.Module, generator: torch.Generator) -> None:
     from torch import nn
 
     for layer in module.modules():
-        if hasattr(layer, "draw"):
-            layer.draw(generator)
+        draw: Any = getattr(layer, "draw", None)
+        if draw is not None:
+            draw(generator)
         elif isinstance(layer, nn.Conv2d | nn.Linear) and not getattr(layer, "is_drawn", False):
             nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
             if layer.bias is not None:
@@ -212,7 +213,7 @@ def _vit(shape: tuple[int, ...], n_classes: int, width: int, noise: torch.Genera
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             def split(y: torch.Tensor) -> torch.Tensor:
-                return y.unflatten(-1, (heads, VIT_HEAD_WIDTH)).transpose(1, 2)
+                return y.reshape(*y.shape[:-1], heads, VIT_HEAD_WIDTH).transpose(1, 2)
 
             # Sliding views of the table, flipped, are the bias of every pair of patches: no index, hence a
             # backward pass that adds in a fixed order.
@@ -220,7 +221,8 @@ def _vit(shape: tuple[int, ...], n_classes: int, width: int, noise: torch.Genera
             bias = pairs.reshape(heads, rows * columns, rows * columns)
             logits = split(self.queries(x)) @ split(self.keys(x)).transpose(-1, -2) / math.sqrt(VIT_HEAD_WIDTH)
             mixed = torch.softmax(logits + bias, dim=-1) @ split(self.values(x))
-            return self.output(mixed.transpose(1, 2).flatten(-2))
+            joined: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(-2))
+            return joined
 
     class Gated(nn.Module):
         """x + gate · layers(x), with a gate that starts at zero: a block has no gradient but its gate's at first."""
@@ -231,7 +233,8 @@ def _vit(shape: tuple[int, ...], n_classes: int, width: int, noise: torch.Genera
             self.gate = nn.Parameter(torch.zeros(1))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + self.gate * self.layers(x)
+            added: torch.Tensor = self.gate * self.layers(x)
+            return x + added
 
     class Dropout(nn.Module):
         """Dropout whose masks come from `noise`, so that a seed fixes them."""
