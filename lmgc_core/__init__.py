@@ -17,12 +17,28 @@ _HOMES = {
     "Serialization": "settings",
     "preset": "settings",
     "LmgcError": "errors",
+    "load_gradient": "files",
+    "inspect_file": "files",
+    "save_gradient": "files",
+    "load_model": "language_model",
+    "load_tokenizer": "language_model",
+    "measure": "codec",
+    "Progress": "codec",
+    "Report": "report",
+    "write_report": "report_files",
+    "compare": "compare",
+    "count_tokens": "token_efficiency",
+    "apply_transform": "transforms",
+    "measure_error": "transforms",
+    "run_baselines": "baselines",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"lmgc_core.{_HOMES[name]}"), name)
+        found = getattr(import_module(f"lmgc_core.{_HOMES[name]}"), name)
+        globals()[name] = found  # also where a submodule of the same name has just been bound
+        return found
     raise AttributeError(f"module 'lmgc_core' has no attribute {name!r}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lmgc_core.blocks import sample_blocks
-from lmgc_core.errors import Cancelled, InvalidSetting
+from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.plan import Coding, Window, prepare, segments
@@ -109,8 +109,6 @@ def measure(
             done = sum(len(r.surprisal_bits) for r in results)
             seconds = time.perf_counter() - started
             on_progress(Progress(len(results), len(windows), done, n_tokens, seconds, report()))
-    if len(results) < len(windows):
-        raise Cancelled(f"stopped after {len(results)} of {len(windows)} windows")
     return report()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from lmgc_core.options import codec_config, codec_configs, file_options, run_opt
 
 if TYPE_CHECKING:
     from lmgc_core.codec import Progress
+    from lmgc_core.language_model import FetchProgress
     from lmgc_core.report import Report
     from lmgc_core.settings import CodecConfig
 
@@ -34,17 +36,29 @@ def say(line: str = "") -> None:
     sys.stdout.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
+SECONDS_BETWEEN_LINES = 2.0
+
+
 class ProgressLine:
     """Progress on stderr, on a terminal or when asked for."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.shown = bool(arguments.progress) or sys.stderr.isatty()
         self.rewrites = sys.stderr.isatty()
+        self.last, self.next_time = "", 0.0
 
     def show(self, text: str) -> None:
-        if self.shown:
-            sys.stderr.write(f"\r\033[K{text}" if self.rewrites else f"{text}\n")
-            sys.stderr.flush()
+        """Shows a line: in place on a terminal, else at most one in two seconds and none twice."""
+        now = time.monotonic()
+        if not self.shown or text == self.last or (not self.rewrites and now < self.next_time):
+            return
+        self.last, self.next_time = text, now + SECONDS_BETWEEN_LINES
+        sys.stderr.write(f"\r\033[K{text}" if self.rewrites else f"{text}\n")
+        sys.stderr.flush()
+
+    def show_fetch(self, now: FetchProgress) -> None:
+        share = f" {100 * now.done_bytes / now.total_bytes:.0f} %" if now.total_bytes else ""
+        self.show(f"model: {now.stage}{share}")
 
     def close(self) -> None:
         if self.shown and self.rewrites:
@@ -99,7 +113,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     config = codec_config(arguments)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
-    tokenizer = load_tokenizer(config.model, on_progress=progress.show)
+    tokenizer = load_tokenizer(config.model, on_progress=progress.show_fetch)
     progress.close()
     count = count_tokens(gradient, tokenizer, config, limit=arguments.limit)
     if arguments.json:
@@ -126,7 +140,7 @@ def run_measure(arguments: argparse.Namespace) -> int:
     config, options = codec_config(arguments), run_options(arguments)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
-    model = load_model(config.model, options, on_progress=progress.show)
+    model = load_model(config.model, options, on_progress=progress.show_fetch)
 
     def show(now: Progress) -> None:
         left = now.seconds / max(now.n_tokens_done, 1) * (now.n_tokens - now.n_tokens_done)
@@ -166,7 +180,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
         raise InvalidSetting("compare takes one model; give one --model")
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
-    model = load_model(configs[0].model, options, on_progress=progress.show)
+    model = load_model(configs[0].model, options, on_progress=progress.show_fetch)
 
     def show(row: int, now: Progress) -> None:
         progress.show(f"row {row + 1} of {len(configs)}: {now.n_windows_done} of {now.n_windows} windows")
@@ -226,18 +240,21 @@ def run_baselines(arguments: argparse.Namespace) -> int:
 
 def run_generate(arguments: argparse.Namespace) -> int:
     """Trains a small network and writes the recorded gradients."""
-    from lmgc_core.files import save_gradient
-    from lmgc_core.training import GenerateConfig, generate, merge_recorded
+    from lmgc_core.training import GenerateConfig, Recorded, save_record, training_steps
+    from lmgc_core.training.merge import merge_recorded
 
     try:
-        steps = [int(n) for n in arguments.record_at.split(",")] if arguments.record_at else [arguments.steps]
+        steps = tuple(int(n) for n in arguments.record_at.split(",")) if arguments.record_at else ()
     except ValueError:
         raise InvalidSetting(f"--record-at {arguments.record_at!r}: step numbers with commas, e.g. 1,60") from None
+    target = Path(arguments.output)
+    if target.suffix != ".safetensors":
+        raise InvalidSetting(f"--output {target.name!r}: generate writes safetensors; end the name in .safetensors")
     config = GenerateConfig(
         network=arguments.network,
         data=arguments.data,
         steps=arguments.steps,
-        record_at=tuple(steps),
+        record_at=steps,
         batch_size=arguments.batch_size,
         width=arguments.width,
         optimizer=arguments.optimizer,
@@ -245,23 +262,25 @@ def run_generate(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     progress = ProgressLine(arguments)
-    recorded = list(
-        generate(config, on_step=lambda step, loss: progress.show(f"step {step} of {config.steps}, loss {loss:.4f}"))
-    )
+    recorded: list[Recorded] = []
+    for result in training_steps(config):
+        progress.show(f"step {result.step} of {result.n_steps}, loss {result.loss:.4f}")
+        recorded += [result.recorded] if result.recorded else []
     progress.close()
-    gradient = merge_recorded(recorded)
-    save_gradient(gradient, arguments.output)
-    found = {
-        "file": str(Path(arguments.output)),
-        "steps": [r.step for r in recorded],
-        "loss": [r.loss for r in recorded],
-        "n_parameters": gradient.n_parameters,
-        "sha256": gradient.digest,
-    }
+    gradient, metadata = merge_recorded(recorded)
+    save_record(gradient, target, metadata)
     if arguments.json:
-        emit(found)
+        emit(
+            {
+                "file": str(target),
+                "steps": [r.step for r in recorded],
+                "loss": [r.loss for r in recorded],
+                "n_parameters": gradient.n_parameters,
+                "sha256": gradient.digest,
+            }
+        )
     else:
-        say(f"{found['file']}: {found['n_parameters']} parameters, steps {found['steps']}")
+        say(f"{target}: {gradient.n_parameters} parameters of step {metadata.get('step', '')}")
     return 0
 
 
@@ -273,7 +292,7 @@ def run_models(arguments: argparse.Namespace) -> int:
         if not arguments.id:
             raise InvalidSetting("models fetch needs an ID; see python -m lmgc_core models")
         progress = ProgressLine(arguments)
-        folder = fetch_model(arguments.id, from_file=arguments.from_file, on_progress=progress.show)
+        folder = fetch_model(arguments.id, from_file=arguments.from_file, on_progress=progress.show_fetch)
         progress.close()
         if arguments.json:
             emit({"id": arguments.id, "folder": str(folder)})
