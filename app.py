@@ -1,0 +1,122 @@
+"""Analyze: how many bits does a language model need for each part of a gradient, and why?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from lmgc_core.errors import LmgcError
+from lmgc_core.gradient import Gradient
+from lmgc_core.settings import CodecConfig, RunOptions
+from pages.ui import data, forms, state, views
+from pages.ui.data import Loaded
+from pages.ui.format import count, duration, plain
+from pages.ui.frame import page_frame, show_bug, show_error
+from pages.ui.jobs import JobView, job_id
+from pages.ui.models import forecast_seconds, show_model_offer
+from pages.ui.runs import show_run
+from pages.ui.work import Measured, measure_work, submit_baselines
+
+POLL_SECONDS = 0.5
+
+
+def settings(loaded: Loaded) -> tuple[Gradient, CodecConfig | None, int]:
+    """The sidebar below the gradient: everything a run depends on. None where settings do not fit."""
+    names = forms.tensors_form(loaded.gradient)
+    gradient = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
+    model = forms.model_form()
+    name, explicit = forms.serialization_form(forms.main_dtype(gradient, ()))
+    transform = forms.transform_form()
+    try:
+        config = forms.codec_config(model, name, explicit, transform, int(state.get(state.SEED)))
+        found = data.preview(gradient.digest, gradient, repr(config), config, False)
+    except LmgcError as error:
+        show_error(error)
+        forms.sample_form(None)
+        return gradient, None, 0
+    limit, _ = forms.sample_form(found.n_blocks)
+    seconds = forecast_seconds(gradient, config, limit, found)
+    st.caption(f"Forecast: about {duration(seconds)}" if seconds else "Forecast: known after the first run")
+    return gradient, config, limit
+
+
+def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
+    """Before any run: tensors, histograms, and the text a model would read."""
+    if config is not None:
+        st.caption("Press Run to see what the model finds surprising.")
+        with_tokens = data.tokenizer_if_here(config.model) is not None
+        try:
+            views.show_preview(data.preview(gradient.digest, gradient, repr(config), config, with_tokens), with_tokens)
+        except LmgcError as error:
+            show_error(error)
+    tensor = max(gradient, key=lambda t: t.n_parameters)
+    if len(gradient) > 1:
+        names = [t.name for t in gradient]
+        tensor = gradient.tensor(
+            st.selectbox("Histograms of", names, index=names.index(tensor.name), key=state.HISTOGRAM)
+        )
+    views.show_histograms(tensor, gradient.digest)
+    st.markdown("**Tensors**")
+    views.show_tensor_table(gradient.digest, gradient)
+
+
+def show_results(subject: Measured | None, gradient: Gradient, config: CodecConfig | None) -> None:
+    """The run on the screen, polled while it is active; the empty state if there is none."""
+    manager = data.jobs()
+    wanted = job_id("measure", subject.facts) if subject else None
+    shown: JobView | None = manager.get(wanted)
+    if shown is None:
+        older = manager.get(state.current_job(state.RUN))
+        if (
+            older is not None
+            and isinstance(older.subject, Measured)
+            and older.subject.gradient.digest == gradient.digest
+        ):
+            shown = older
+    if shown is None:
+        show_empty(gradient, config)
+        return
+    state.set_job(state.RUN, shown.id)
+    baselines = submit_baselines(manager, shown.subject.gradient) if shown.phase == "done" else None
+    active = shown.active or (baselines is not None and baselines.active)
+
+    @st.fragment(run_every=POLL_SECONDS if active else None)
+    def live() -> None:
+        job = manager.get(shown.id)
+        found = manager.get(baselines.id) if baselines else None
+        if job is None or (active and not job.active and not (found and found.active)):
+            st.rerun()
+        show_run(manager, job, found, is_older=shown.id != wanted)
+
+    live()
+
+
+page_frame("Analyze")
+with st.sidebar:
+    loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.RUN))
+    if loaded is None:
+        st.stop()
+    gradient, config, limit = settings(loaded)
+
+subject = Measured(gradient, loaded.title, loaded.source, config, limit) if config else None
+title, button = st.columns([6, 1], vertical_alignment="center")
+title.markdown(views.headline_words(loaded.title, gradient, ()))
+for warning in loaded.gradient.warnings[:3]:
+    st.caption(plain(warning))
+if len(loaded.gradient.warnings) > 3:
+    st.caption(f"and {count(len(loaded.gradient.warnings) - 3)} more notes about this file")
+if config is not None and not data.model_is_here(config.model):
+    show_model_offer(data.jobs(), config.model)
+running = subject is not None and (job := data.jobs().get(job_id("measure", subject.facts))) is not None and job.active
+if button.button("Run", type="primary", key="run_button", disabled=subject is None or running, width="stretch"):
+    try:
+        started = data.jobs().submit("measure", subject.facts, measure_work(subject, RunOptions()), subject)
+        state.set_job(state.RUN, started.id)
+        st.rerun()
+    except LmgcError as error:
+        show_error(error)
+try:
+    show_results(subject, gradient, config)
+except LmgcError as error:
+    show_error(error)
+except MemoryError as error:
+    show_bug(error)

@@ -1,0 +1,92 @@
+"""Compare: which way of writing a gradient needs the fewest bits? Settings side by side on one sample."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from lmgc_core.errors import LmgcError
+from lmgc_core.settings import RunOptions
+from pages.ui import data, forms, state, views
+from pages.ui.compared import compared_form, config_of, show_comparison
+from pages.ui.frame import page_frame, show_bug, show_error
+from pages.ui.jobs import JobManager, JobView, job_id
+from pages.ui.models import show_model_offer, show_progress
+from pages.ui.work import Compared, compare_work, submit_baselines
+
+
+def subject_form() -> Compared | None:
+    """The sidebar: the gradient, the model, the settings and the sample."""
+    loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.COMPARISON))
+    if loaded is None:
+        return None
+    names = forms.tensors_form(loaded.gradient)
+    gradient = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
+    model = forms.model_form()
+    st.subheader("Settings", anchor=False)
+    labels = compared_form()
+    transform = forms.transform_form()
+    limit, _ = forms.sample_form(data.n_blocks(gradient.digest, gradient))
+    try:
+        configs = tuple((label, config_of(label, model, transform)) for label in labels)
+    except LmgcError as error:
+        show_error(error)
+        return None
+    return Compared(gradient, loaded.title, configs, limit)
+
+
+def show_outcome(manager: JobManager, job: JobView, baselines: JobView | None) -> None:
+    """Progress or outcome, then the rows there are."""
+    if job.active:
+        show_progress(manager, job, key="compare")
+    elif job.phase == "failed":
+        show_error(job.error)
+    elif job.phase == "broken":
+        show_bug(job.exception)
+    elif job.phase == "cancelled":
+        st.info("Stopped: finished settings are shown. Run starts again.")
+    if job.partial is not None:
+        show_comparison(job.partial, baselines.result if baselines and baselines.phase == "done" else None)
+
+
+def show_job(manager: JobManager, wanted: str) -> None:
+    """The comparison on the screen, polled while it is active."""
+    job = manager.get(wanted)
+    if job is None:
+        st.caption("Press Run to measure the chosen settings on the same sample, beside the baselines.")
+        return
+    state.set_job(state.COMPARISON, job.id)
+    baselines = submit_baselines(manager, job.subject.gradient) if job.phase == "done" else None
+    active = job.active or (baselines is not None and baselines.active)
+
+    @st.fragment(run_every=0.5 if active else None)
+    def live() -> None:
+        now = manager.get(job.id)
+        found = manager.get(baselines.id) if baselines else None
+        if now is None or (active and not now.active and not (found and found.active)):
+            st.rerun()
+        show_outcome(manager, now, found)
+
+    live()
+
+
+page_frame("Compare")
+manager = data.jobs()
+with st.sidebar:
+    subject = subject_form()
+if subject is None:
+    st.stop()
+wanted = job_id("compare", subject.facts)
+title, button = st.columns([6, 1], vertical_alignment="center")
+title.markdown(views.headline_words(subject.title, subject.gradient, ()))
+if subject.configs and not data.model_is_here(subject.configs[0][1].model):
+    show_model_offer(manager, subject.configs[0][1].model)
+running = (job := manager.get(wanted)) is not None and job.active
+ready = len(subject.configs) > 0 and not running
+if button.button("Run", type="primary", key="compare_button", disabled=not ready, width="stretch"):
+    try:
+        manager.submit("compare", subject.facts, compare_work(subject, RunOptions()), subject)
+    except LmgcError as error:
+        show_error(error)
+    else:
+        st.rerun()
+show_job(manager, wanted)

@@ -1,0 +1,279 @@
+"""What pages show, computed once: cached by digest and settings, never by hashing arrays.
+
+Arguments that start with an underscore are not part of a cache's key; the digest beside them is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from lmgc_core.errors import LmgcError, UnsupportedInput
+from lmgc_core.gradient import Gradient, Tensor
+from lmgc_core.settings import CodecConfig
+from pages.ui import figures, histograms
+from pages.ui.grid import Grid, tensor_grid
+from pages.ui.jobs import JobManager
+
+if TYPE_CHECKING:
+    from lmgc_core.language_model import TextTokenizer
+    from lmgc_core.report import Report
+    from lmgc_core.training import Recorded
+
+ROOT = Path(__file__).parents[2]
+UPLOAD_SUFFIXES = ("safetensors", "npy", "npz", "pt", "pth", "bin", "raw", "gguf", "h5", "hdf5", "csv", "txt", "dat")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A gradient on the screen and where it came from ("sample", "upload", "path", "training", "run")."""
+
+    gradient: Gradient
+    source: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The text of the first window a run would score, and its tokens where a tokenizer is at hand.
+
+    Attributes:
+        text: as the model would read it.
+        n_parameters: how many it holds.
+        tensor: name of its first tensor.
+        first_parameter: flat index of its first parameter there.
+        texts, token_ids: the tokens; empty without a tokenizer.
+        n_blocks: blocks of the whole gradient.
+    """
+
+    text: str
+    n_parameters: int
+    tensor: str
+    first_parameter: int
+    texts: tuple[str, ...]
+    token_ids: tuple[int, ...]
+    n_blocks: int
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> JobManager:
+    """The one job manager of this server."""
+    return JobManager()
+
+
+# ---- gradients --------------------------------------------------------------------------------------------
+
+
+@st.cache_data(show_spinner=False, ttl=60)
+def samples() -> dict[str, str]:
+    """Titles of the bundled samples by their names, in the order of their manifest."""
+    from lmgc_core.samples import list_samples
+
+    return {sample.name: sample.title for sample in list_samples()}
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def load_sample(name: str) -> Loaded:
+    """A bundled sample."""
+    from lmgc_core.files import load_gradient
+    from lmgc_core.samples import sample_path
+
+    return Loaded(load_gradient(sample_path(name)), "sample", samples().get(name, name))
+
+
+def load_file(path: Path, name: str, source: str, raw_dtype: str | None) -> Loaded:
+    """A file on this machine. Raises LmgcError for one that cannot be used."""
+    from lmgc_core.files import load_gradient
+
+    gradient = load_gradient(path, raw_dtype=raw_dtype)
+    if not gradient.n_parameters:
+        raise UnsupportedInput(f"{name}: there is not a single value in it; choose a file that holds tensors")
+    return Loaded(replace(gradient, name=name), source, name)
+
+
+def load_upload(name: str, content: bytes, raw_dtype: str | None) -> Loaded:
+    """An uploaded file, spooled under a name of ours with the suffix that says its format."""
+    suffix = Path(name).suffix.lower()
+    suffix = suffix if suffix.lstrip(".") in UPLOAD_SUFFIXES else ".bin"
+    with tempfile.TemporaryDirectory(prefix="lmgc-upload-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / f"upload{suffix}"
+        path.write_bytes(content)
+        try:
+            return load_file(path, name, "upload", raw_dtype)
+        except LmgcError as error:
+            raise type(error)(str(error).replace(str(path), name).replace(path.name, name)) from None
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def selected(digest: str, _gradient: Gradient, names: tuple[str, ...]) -> Gradient:
+    """Only the named tensors; all for none."""
+    known = [n for n in names if any(t.name == n for t in _gradient)]
+    return _gradient.select(known)
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def n_blocks(digest: str, _gradient: Gradient) -> int:
+    """Blocks of a gradient as it stands."""
+    from lmgc_core.blocks import plan_blocks
+
+    return len(plan_blocks(_gradient.specs))
+
+
+def trained(job: str | None) -> tuple[Recorded, ...]:
+    """What a training on this server has recorded so far."""
+    found = jobs().get(job)
+    return found.partial.recorded if found is not None and found.kind == "training" and found.partial else ()
+
+
+def loaded_from_run(run: str | None) -> Loaded | None:
+    """The gradient of a run that this server still keeps, for an address whose file is not in this session."""
+    job = jobs().get(run)
+    subject = job.subject if job else None
+    return Loaded(subject.gradient, "run", subject.title) if hasattr(subject, "gradient") else None
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def tensor_rows(digest: str, _gradient: Gradient) -> list[dict[str, Any]]:
+    """The table of tensors."""
+    return histograms.tensor_rows(_gradient)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def value_counts(digest: str, _tensor: Tensor) -> histograms.ValueCounts:
+    """Counts by value of one tensor."""
+    return histograms.value_counts(_tensor)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def exponent_counts(digest: str, _tensor: Tensor) -> histograms.ExponentCounts | None:
+    """Counts by exponent of one tensor; None for integers."""
+    return histograms.exponent_counts(_tensor)
+
+
+# ---- models and text --------------------------------------------------------------------------------------
+
+
+@st.cache_data(show_spinner=False, ttl=3)
+def catalogue() -> list[dict[str, Any]]:
+    """The catalogue of models as rows, with whether each is here."""
+    from lmgc_core.language_model import catalogue_rows
+
+    return catalogue_rows()
+
+
+@st.cache_data(show_spinner=False, ttl=3)
+def model_is_here(model: str) -> bool:
+    """Whether the model's tokenizer and weights can be read without fetching anything."""
+    from lmgc_core.language_model import is_here
+
+    return is_here(model)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def tokenizer(model: str) -> TextTokenizer:
+    """The model's tokenizer; to be asked for only when `model_is_here`."""
+    from lmgc_core.language_model import load_tokenizer
+
+    return load_tokenizer(model)
+
+
+def tokenizer_if_here(model: str) -> TextTokenizer | None:
+    """The tokenizer, or None if the model would have to be fetched first or cannot be used."""
+    if model.endswith(".gguf"):
+        return None  # reading it means converting it, which a run does
+    try:
+        return tokenizer(model) if model_is_here(model) else None
+    except LmgcError:
+        return None
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def preview(digest: str, _gradient: Gradient, settings: str, _config: CodecConfig, with_tokens: bool) -> Preview:
+    """The first window of a run with these settings. Raises LmgcError where they do not fit."""
+    from lmgc_core.blocks import sample_blocks
+    from lmgc_core.plan import prepare
+
+    coding = prepare(_gradient, _config)
+    if not len(coding.blocks):
+        raise UnsupportedInput("nothing is left to serialize; choose another lossy step or another file")
+    first = sample_blocks(len(coding.blocks), 1, _config.seed)
+    block = coding.blocks[first[0]]
+    texts: tuple[str, ...] = ()
+    ids: tuple[int, ...] = ()
+    pieces = block.pieces
+    if with_tokens:
+        reader = tokenizer(_config.model)
+        window = next(coding.windows(first, reader, _config.context_window))
+        texts = tuple(b.decode("utf-8", "backslashreplace") for b in reader.token_bytes(window.ids))
+        ids, pieces, text = tuple(window.ids.tolist()), window.pieces, window.text
+    else:
+        text = coding.serialize(block.dtype, block.pieces)
+    return Preview(
+        text.text,
+        text.n_parameters,
+        coding.coded.tensors[pieces[0].tensor_index].name,
+        pieces[0].first,
+        texts,
+        ids,
+        len(coding.blocks),
+    )
+
+
+def top_texts(model: str, ids: np.ndarray) -> list[str]:
+    """The texts of some token ids."""
+    reader = tokenizer(model)
+    return [b.decode("utf-8", "backslashreplace") for b in reader.token_bytes(np.asarray(ids, np.int32))]
+
+
+# ---- views of a report ------------------------------------------------------------------------------------
+
+
+def quantity_bits(report: Report, name: str, quantity: str) -> np.ndarray:
+    """Bits per parameter of one tensor: the model's part ("llm") or all parts ("all")."""
+    return report.llm_bits[name] if quantity == "llm" else report.bits[name]
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def bits_grid(
+    run: str,
+    version: int,
+    _report: Report,
+    name: str,
+    quantity: str,
+    extent: str,
+    axes: tuple[int, int] | None,
+    at: tuple[int, ...],
+    reducer: str,
+) -> Grid:
+    """The picture of one tensor's bits."""
+    bits = quantity_bits(_report, name, quantity)
+    return tensor_grid(bits, axes=axes, at=at, extent=extent, reducer=reducer)  # type: ignore[arg-type]
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def bits_figure(
+    run: str, version: int, view: str, _grid: Grid, bits_range: tuple[float, float], quantity: str, selected: int | None
+) -> go.Figure:
+    """The heatmap of a picture."""
+    return figures.heatmap(_grid, bits_range, quantity=quantity, selected=selected)
+
+
+@st.cache_data(show_spinner=False, max_entries=8)
+def report_file(run: str, version: int, name: str, _report: Report) -> bytes:
+    """One of a report's files, as the command line writes it."""
+    from lmgc_core.report_files import REPORT_FILES
+
+    return REPORT_FILES[name](_report)
+
+
+def plain_title(loaded: Loaded | None) -> str:
+    """A gradient's title as plain text for Markdown."""
+    from pages.ui.format import plain
+
+    return plain(loaded.title) if loaded else ""

@@ -1,0 +1,314 @@
+"""The settings beside the picture: each `*_form` draws widgets and returns what they say.
+
+A help line says what a knob does and which way it pushes. Details stand at "as preset" until someone
+moves them; only moved ones count as explicit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from lmgc_core.errors import LmgcError
+from lmgc_core.gradient import DTYPES, DType, Gradient
+from lmgc_core.settings import CHOICES, CodecConfig, preset
+from pages.ui import data, state
+from pages.ui.data import Loaded
+from pages.ui.format import count, size
+from pages.ui.frame import show_error
+
+DEFAULT_SAMPLE = "convnet_mnist_step60"
+PRESETS = ("best", "lean", "paper")
+PRESET_HELP = (
+    "best: fewest bits, about two tokens a parameter. lean: almost as good with the fewest tokens, so the fastest. "
+    "paper: the authors' format, every byte as hexadecimal text."
+)
+LABELS: dict[str, str] = {
+    "planes": "What the model reads",
+    "alphabet": "Spelling",
+    "separator": "Separator",
+    "group_size": "Symbols between separators",
+    "line": "Parameters a line",
+    "byte_order": "Byte order",
+    "support": "Possible tokens",
+    "context_window": "Context window, tokens",
+}
+HELP: dict[str, str] = {
+    "planes": "Which bits of a value become text; the others go to a small coder that is counted too. "
+    "Fewer bits as text need fewer tokens.",
+    "alphabet": "How one symbol is written. Letters need the fewest tokens, numbers usually the fewest bits.",
+    "separator": "Stands between groups. Showing where values begin usually saves bits and costs tokens.",
+    "group_size": "auto puts a separator after each parameter; 0 none.",
+    "line": "A newline after so many parameters; auto follows the tensor's innermost row or kernel. "
+    "Visible rows can help the model.",
+    "byte_order": "Big puts sign and exponent first, which the model predicts better. Only where bytes are written.",
+    "support": "alphabet spreads probability over tokens that the text can hold; full over the whole vocabulary, "
+    "which costs bits.",
+    "context_window": "How far the model looks back. More helps a little and is slower.",
+}
+CHOICE_LABELS: dict[str, dict[Any, str]] = {
+    "planes": {
+        "all": "all bytes",
+        "high": "top two bytes",
+        "exponent": "exponent byte",
+        "head": "sign and exponent",
+    },
+    "support": {"alphabet": "what the text can hold", "full": "the whole vocabulary"},
+}
+DETAIL_OPTIONS: dict[str, tuple[Any, ...]] = {
+    **{k: CHOICES[k] for k in ("planes", "alphabet", "separator", "byte_order", "support")},
+    "group_size": ("auto", 0, 1, 2, 4, 8, 16),
+    "line": (0, "auto", 8, 16, 32, 64, 128),
+    "context_window": (128, 256, 512, 1024, 1536, 2048, 4096, 8192),
+}
+TRANSFORMS = {
+    "none": "none, exact",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "uniform:8": "uniform, 8 bits",
+    "uniform:4": "uniform, 4 bits",
+    "topk:0.1": "largest 10 %",
+}
+LIMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def gradient_form() -> Loaded | None:
+    """The gradient to look at; the last one that could be read stays when a new one cannot be."""
+    st.subheader("Gradient", anchor=False)
+    options = ["sample", "upload", *(["path"] if state.local_mode() else [])]
+    if data.trained(state.current_job(state.TRAINING)):
+        options.append("made here")
+    source = st.segmented_control(
+        "Where from",
+        options,
+        default=state.DEFAULTS[state.SOURCE],
+        required=True,
+        key=state.SOURCE,
+        label_visibility="collapsed",
+        bind="query-params",
+    )
+    try:
+        fresh = FROM[source or "sample"]()
+    except LmgcError as error:
+        last = state.get(state.LOADED)
+        show_error(error, f"Still showing: {data.plain_title(last)}." if last else "")
+        return last
+    if fresh is not None:
+        state.put(state.LOADED, fresh)
+        return fresh
+    return state.get(state.LOADED)
+
+
+def _from_sample() -> Loaded | None:
+    titles = data.samples()
+    if not titles:
+        st.caption("No samples are bundled here; upload a file.")
+        return None
+    name = st.selectbox(
+        "Sample",
+        list(titles),
+        index=list(titles).index(DEFAULT_SAMPLE) if DEFAULT_SAMPLE in titles else 0,
+        format_func=lambda n: titles.get(n, n),
+        key=state.SAMPLE,
+        label_visibility="collapsed",
+        bind="query-params",
+    )
+    return data.load_sample(name)
+
+
+def _from_upload() -> Loaded | None:
+    limit = int(st.get_option("server.maxUploadSize"))
+    file = st.file_uploader(
+        f"A file of up to {limit} MB",
+        key=state.UPLOAD,
+        max_upload_size=limit,
+        help="safetensors, npy, npz, PyTorch (weights only), csv, HDF5, GGUF, or raw numbers. "
+        "It stays in this server's memory and is never sent on.",
+    )
+    raw_dtype = _raw_dtype_form()
+    if file is None:
+        return None
+    return data.load_upload(file.name, file.getvalue(), raw_dtype)
+
+
+def _from_path() -> Loaded | None:
+    text = st.text_input("File on this computer", key=state.PATH, persist_state="session", placeholder="/path/to/file")
+    raw_dtype = _raw_dtype_form()
+    if not text.strip():
+        return None
+    path = Path(text.strip()).expanduser()
+    return data.load_file(path, path.name, "path", raw_dtype)
+
+
+def _from_training() -> Loaded | None:
+    recorded = data.trained(state.current_job(state.TRAINING))
+    steps = [item.step for item in recorded]
+    if not steps:
+        return None
+    step = st.selectbox("Step", steps, index=len(steps) - 1, key=state.STEP, format_func=lambda n: f"step {n}")
+    item = recorded[steps.index(step)]
+    return Loaded(item.gradient, "made here", item.gradient.name)
+
+
+def _raw_dtype_form() -> str | None:
+    chosen = st.selectbox(
+        "If the file does not say its type",
+        ["", *DTYPES],
+        format_func=lambda n: n or "refuse it",
+        key=state.RAW_DTYPE,
+        persist_state="session",
+        help="For raw numbers, csv and old .npy files only.",
+    )
+    return chosen or None
+
+
+FROM: dict[str, Callable[[], Loaded | None]] = {
+    "sample": _from_sample,
+    "upload": _from_upload,
+    "path": _from_path,
+    "made here": _from_training,
+}
+
+
+def tensors_form(gradient: Gradient) -> list[str]:
+    """Names of the tensors to take; empty is all of them."""
+    names = [t.name for t in gradient]
+    if len(names) < 2:
+        return []
+    return st.multiselect(
+        "Tensors",
+        names,
+        key=state.TENSORS,
+        placeholder=f"all {len(names)}",
+        format_func=lambda n: n or "(no name)",
+        help="Leave empty for all. Blocks to score are spread over the chosen tensors in proportion to their size.",
+        bind="query-params",
+    )
+
+
+def model_form() -> str:
+    """The language model: a catalogue id, or a folder, Hub id or .gguf path typed in."""
+    st.subheader("Model", anchor=False)
+    rows = {row["id"]: row for row in data.catalogue()}
+
+    def label(name: str) -> str:
+        if name not in rows:
+            return name
+        row = rows[name]
+        return f"{name} · {'ready' if row['is_here'] else size(row['download_bytes'])}"
+
+    chosen = st.selectbox(
+        "Language model",
+        list(rows),
+        format_func=label,
+        key=state.MODEL,
+        accept_new_options=state.local_mode(),
+        label_visibility="collapsed",
+        bind="query-params",
+        help="From the list, or type a folder or Hub id that transformers reads, or a .gguf file."
+        if state.local_mode()
+        else None,
+    )
+    return chosen or state.DEFAULTS[state.MODEL]
+
+
+def serialization_form(dtype: DType) -> tuple[str, dict[str, Any]]:
+    """A preset and the details that were moved away from it."""
+    st.subheader("Serialization", anchor=False)
+    name = st.segmented_control(
+        "Preset",
+        PRESETS,
+        default=state.DEFAULTS[state.PRESET],
+        required=True,
+        key=state.PRESET,
+        help=PRESET_HELP,
+        bind="query-params",
+    )
+    base = preset(name or "best")
+    chosen = base.serialization(dtype)
+    moved = [k for k in state.DETAILS if state.get(k) != state.AS_PRESET]
+    explicit: dict[str, Any] = {}
+    with st.expander(f"Details ({len(moved)} changed)" if moved else "Details"):
+        for key in state.DETAILS:
+            default = getattr(chosen, key) if hasattr(chosen, key) else getattr(base, key)
+            value = _detail(key, default)
+            if value != state.AS_PRESET:
+                explicit[key] = value
+    return name or "best", explicit
+
+
+def _detail(key: str, default: Any) -> Any:
+    words = CHOICE_LABELS.get(key, {})
+
+    def label(value: Any) -> str:
+        return f"as preset: {words.get(default, default)}" if value == state.AS_PRESET else str(words.get(value, value))
+
+    return st.selectbox(
+        LABELS[key],
+        (state.AS_PRESET, *DETAIL_OPTIONS[key]),
+        format_func=label,
+        key=key,
+        help=HELP[key],
+        bind="query-params",
+    )
+
+
+def transform_form() -> str:
+    """The lossy step before everything else."""
+    return (
+        st.selectbox(
+            "Lossy step",
+            list(TRANSFORMS),
+            format_func=lambda n: TRANSFORMS.get(n, n),
+            key=state.TRANSFORM,
+            accept_new_options=True,
+            help="Changes the values before they are coded; its side information and error are reported. "
+            "Steps can be chained, e.g. topk:0.1+uniform:8.",
+            bind="query-params",
+        )
+        or "none"
+    )
+
+
+def sample_form(n_blocks: int | None) -> tuple[int, int]:
+    """How many blocks are scored (0 is all) and the seed that chooses them."""
+    options = [n for n in LIMITS if n and (n_blocks is None or n < n_blocks)]
+    options.append(0)
+
+    def label(n: int) -> str:
+        return f"{n} blocks" if n else (f"all {count(n_blocks)}" if n_blocks else "all")
+
+    if state.get(state.NEXT_LIMIT) is not None:
+        st.session_state[state.LIMIT] = st.session_state.pop(state.NEXT_LIMIT)
+    if st.session_state.get(state.LIMIT) not in (None, *options):
+        st.session_state[state.LIMIT] = options[-1]
+    limit = st.select_slider(
+        "Sample",
+        options,
+        value=state.DEFAULTS[state.LIMIT] if state.DEFAULTS[state.LIMIT] in options else options[-1],
+        format_func=label,
+        key=state.LIMIT,
+        help="A block is 432 consecutive parameters, the same whatever the serialization. "
+        "More blocks: a narrower interval, a longer run.",
+        bind="query-params",
+    )
+    return int(limit), int(state.get(state.SEED))
+
+
+def codec_config(model: str, name: str, explicit: dict[str, Any], transform: str, seed: int) -> CodecConfig:
+    """The settings as one object. Raises InvalidSetting where they do not fit."""
+    return preset(name, **explicit, model=model, transform=transform, seed=seed)  # type: ignore[arg-type]
+
+
+def main_dtype(gradient: Gradient, names: Sequence[str]) -> DType:
+    """The dtype of most of the chosen values."""
+    totals: dict[str, int] = {}
+    for tensor in gradient:
+        if not names or tensor.name in names:
+            totals[tensor.dtype.name] = totals.get(tensor.dtype.name, 0) + tensor.raw_bytes
+    return DTYPES[max(totals, key=lambda n: totals[n])] if totals else DTYPES["float32"]

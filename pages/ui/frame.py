@@ -1,0 +1,50 @@
+"""The frame round every page: title, the way to the other pages, one-line errors."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from lmgc_core.errors import LmgcError
+from pages.ui.format import plain
+
+PAGES = (
+    ("app.py", "Analyze"),
+    ("pages/1_Serialize.py", "Serialize"),
+    ("pages/2_Compare.py", "Compare"),
+    ("pages/3_Generate.py", "Generate"),
+)
+
+_CSS = """
+<style>
+[data-testid="stMainBlockContainer"] { padding: 1.6rem 2.2rem 3rem !important; max-width: 92rem; }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 3.2rem 1rem 2rem !important; } }
+[data-testid="stMetricValue"], [data-testid="stDataFrame"] { font-variant-numeric: tabular-nums; }
+[data-testid="stMetricDelta"] svg { display: none; }
+</style>
+"""
+
+
+def page_frame(title: str) -> None:
+    """Sets the page up; to be called first by every page."""
+    st.set_page_config(page_title=f"{title} · LM-GC", layout="wide", initial_sidebar_state="auto")
+    st.html(_CSS)
+    try:
+        with st.container(horizontal=True, gap="medium"):
+            for path, label in PAGES:
+                st.page_link(path, label=f"**{label}**" if label == title else label)
+    except (StreamlitAPIException, KeyError):
+        pass  # a page started alone as the main script knows no other pages
+    st.title(title, anchor=False)
+
+
+def show_error(error: LmgcError | str, kept: str = "") -> None:
+    """One clear line; `kept` says what is still there."""
+    st.error(plain(error) + (f" {kept}" if kept else ""))
+
+
+def show_bug(exception: BaseException | None) -> None:
+    """A failure nobody expected: loud, with its trace."""
+    st.error("This is a bug in the application; nothing you did was wrong. What was there before is kept.")
+    if exception is not None:
+        st.exception(exception)

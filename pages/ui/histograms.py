@@ -1,0 +1,118 @@
+"""Counts behind the two histograms of a tensor, and the table of tensors: pure functions of words.
+
+Values that are not finite are counted apart; nothing is sampled below `SAMPLE_ABOVE` values, above it a
+regular thinning is used and stated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmgc_core.gradient import Gradient, Tensor, exponent_field
+
+SAMPLE_ABOVE = 4_000_000
+N_BINS = 81
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCounts:
+    """Counts by value. `n_outside` lie beyond the drawn range, `n_nonfinite` are infinite or not a number."""
+
+    counts: tuple[int, ...]
+    edges: tuple[float, ...]
+    n_outside: int
+    n_nonfinite: int
+    n_zero: int
+    thinned: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentCounts:
+    """Counts by power of two; zeros, denormals and non-finite values apart."""
+
+    exponents: tuple[int, ...]
+    counts: tuple[int, ...]
+    n_zero: int
+    n_denormal: int
+    n_nonfinite: int
+    thinned: int
+
+
+def _thinned(tensor: Tensor) -> tuple[npt.NDArray[Any], int]:
+    step = max(1, -(-tensor.n_parameters // SAMPLE_ABOVE))
+    return tensor.words[::step], step
+
+
+def value_counts(tensor: Tensor) -> ValueCounts:
+    """How often values occur, over the range that holds 99.8 % of the finite ones, symmetric where signs differ."""
+    words, step = _thinned(tensor)
+    with np.errstate(all="ignore"):
+        values = words.view(tensor.dtype.numpy).astype(np.float64)
+    finite = values[np.isfinite(values)]
+    n_nonfinite = int(values.size - finite.size)
+    if not finite.size:
+        return ValueCounts((), (0.0, 1.0), 0, n_nonfinite, 0, step)
+    low, high = (float(q) for q in np.quantile(finite, [0.001, 0.999]))
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    if not high > low:
+        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    counts, edges = np.histogram(finite, bins=N_BINS, range=(low, high))
+    outside = int(finite.size - counts.sum())
+    return ValueCounts(
+        tuple(counts.tolist()), tuple(edges.tolist()), outside, n_nonfinite, int((finite == 0).sum()), step
+    )
+
+
+def exponent_counts(tensor: Tensor) -> ExponentCounts | None:
+    """How often each power of two occurs; None for integers."""
+    dtype = tensor.dtype
+    if dtype.kind != "float" or not dtype.mantissa_bits:
+        return None
+    words, step = _thinned(tensor)
+    fields = exponent_field(words, dtype)
+    found = np.bincount(fields, minlength=1)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(words.view(dtype.numpy).astype(np.float64))
+    magnitude = words & dtype.word.type((1 << (dtype.exponent_bits + dtype.mantissa_bits)) - 1)
+    n_zero = int((magnitude == 0).sum())
+    kept = np.bincount(fields[finite & (fields > 0)], minlength=found.size)
+    bias = (1 << (dtype.exponent_bits - 1)) - 1
+    used = np.flatnonzero(kept)
+    drawn = np.arange(used[0], used[-1] + 1) if used.size else used
+    return ExponentCounts(
+        tuple((drawn - bias).tolist()),
+        tuple(kept[drawn].tolist()),
+        n_zero,
+        int(found[0]) - n_zero,
+        int((~finite).sum()),
+        step,
+    )
+
+
+def tensor_rows(gradient: Gradient) -> list[dict[str, Any]]:
+    """One row a tensor, in file order: name, dtype, shape, sizes, zeros, non-finite values, root mean square."""
+    rows = []
+    for tensor in gradient:
+        words, _ = _thinned(tensor)
+        with np.errstate(all="ignore"):
+            values = words.view(tensor.dtype.numpy).astype(np.float64)
+            finite = values[np.isfinite(values)]
+            rms = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else None
+        rows.append(
+            {
+                "tensor": tensor.name,
+                "shape": "×".join(map(str, tensor.shape)) or "scalar",
+                "dtype": tensor.dtype.name,
+                "parameters": tensor.n_parameters,
+                "bytes": tensor.raw_bytes,
+                "zeros %": 100 * float((values == 0).mean()) if values.size else None,
+                "not finite": int(values.size - finite.size),
+                "root mean square": rms,
+            }
+        )
+    return rows

@@ -1,0 +1,116 @@
+"""A measuring run on the screen, in every state it can be in."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from lmgc_core.errors import LmgcError
+from lmgc_core.settings import RunOptions
+from pages.ui import state, views
+from pages.ui.format import count, duration, plain
+from pages.ui.frame import show_bug, show_error
+from pages.ui.jobs import JobManager, JobView
+from pages.ui.models import show_progress
+from pages.ui.work import BASELINE_BYTES, Measured, measure_work
+
+if TYPE_CHECKING:
+    from lmgc_core.report import Report
+
+
+def show_run(manager: JobManager, job: JobView, baselines: JobView | None, is_older: bool) -> None:
+    """Progress or outcome first, then whatever numbers there are."""
+    report: Report | None = job.partial
+    subject: Measured = job.subject
+    if job.active:
+        show_progress(manager, job, key="run")
+    elif job.phase == "failed":
+        show_error(job.error, "What was measured before stays below." if report else "Nothing was changed.")
+    elif job.phase == "broken":
+        show_bug(job.exception)
+    elif job.phase == "cancelled":
+        kept = f"the {count(len(report.results))} windows done are shown" if report else "nothing had been measured"
+        st.info(f"Stopped: {kept}. Run starts again.")
+    if report is None:
+        if job.active:
+            st.caption("Numbers, picture and tokens fill in as windows arrive.")
+        return
+    if is_older:
+        st.warning("Settings have changed since this result. Run brings it up to date.")
+    _show_numbers(report, baselines)
+    _show_picture_and_selection(job, report)
+    st.markdown("**Tokens**")
+    views.show_strip(job.id, job.version, report)
+    _show_small_print(job, report, baselines)
+    if job.phase == "done":
+        _show_done(manager, job, subject, report)
+
+
+def _show_numbers(report: Report, baselines: JobView | None) -> None:
+    rows = baselines.result if baselines and baselines.phase == "done" else None
+    note = ""
+    if rows is None:
+        if baselines is None:
+            too_large = report.coding.raw.raw_bytes > BASELINE_BYTES
+            note = "file too large to run them here" if too_large else "after the run"
+        else:
+            note = baselines.error if baselines.phase in ("failed", "broken") else "being computed"
+    views.show_headline(report, rows, note)
+
+
+def _show_picture_and_selection(job: JobView, report: Report) -> None:
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        view = views.picture_controls(report)
+        if view:
+            views.show_picture(job.id, job.version, report, view)
+    with right:
+        if view:
+            views.show_selected(report, view["name"])
+
+
+def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -> None:
+    parts, context, tensors, others, files = st.tabs(
+        ["Where the bits go", "Along the context", "Tensors", "Baselines", "Downloads"]
+    )
+    with parts:
+        views.show_parts(report)
+    with context:
+        views.show_context(report)
+    with tensors:
+        views.show_tensors(report)
+    with others:
+        if baselines and baselines.phase == "done":
+            views.show_baselines(baselines.result)
+        else:
+            st.caption("Shown once they have been run.")
+    with files:
+        if job.active:
+            st.caption("Ready when the run is.")
+        else:
+            views.show_downloads(job.id, job.version, report)
+
+
+def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Report) -> None:
+    ended = datetime.fromtimestamp(job.finished_at or time.time()).strftime("%Y-%m-%d %H:%M")
+    sample = f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks"
+    st.caption(
+        f"{plain(subject.title)}, {sample}, {plain(report.model.id)} ({report.model.dtype} on {report.model.device}), "
+        f"{duration(report.seconds)}, {ended}"
+    )
+    if report.complete:
+        return
+    seconds = report.seconds * len(report.coding.blocks) / max(len(report.sampled_blocks), 1)
+    if st.button(f"Go on to the whole file (about {duration(seconds)})", key="whole_file"):
+        whole = Measured(subject.gradient, subject.title, subject.source, subject.config, 0)
+        try:
+            started = manager.submit("measure", whole.facts, measure_work(whole, RunOptions()), whole)
+        except LmgcError as error:
+            show_error(error)
+            return
+        state.put(state.NEXT_LIMIT, 0)
+        state.set_job(state.RUN, started.id)
+        st.rerun()

