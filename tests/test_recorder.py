@@ -406,7 +406,7 @@ def _train_distributed(rank: int, port: int, folder: str) -> None:
 
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2, timeout=timedelta(seconds=60)
+        "gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2, timeout=timedelta(seconds=200)
     )
     module = nn.parallel.DistributedDataParallel(network(), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
@@ -419,17 +419,48 @@ def _train_distributed(rank: int, port: int, folder: str) -> None:
     distributed.destroy_process_group()
 
 
-@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch is built without gloo")
+needs_gloo = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch is built without gloo")
+
+
+@needs_gloo
+def test_a_distributed_module_keeps_its_own_names(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        module = network()
+        wrapped = nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True)
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+        with record_gradients(wrapped, tmp_path / "run", every=1) as recorder:
+            backward(wrapped, 1)
+            kept = {n: p.grad.clone() for n, p in module.named_parameters()}
+            optimizer.step()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert_same_bits(recorder.files[0], kept)
+    assert metadata(recorder.files[0])["module"] == "Sequential"
+
+
+def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmgc_core.training.recorder._rank", lambda: 1)
+    module = network()
+    with record_gradients(module, tmp_path / "run", every=1) as recorder:
+        train(module, torch.optim.SGD(module.parameters(), lr=0.1), 3)
+    assert recorder.files == []
+    assert recorder.n_steps == 3
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@needs_gloo
 def test_two_processes_record_their_average_once(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     context = torch.multiprocessing.spawn(_train_distributed, (_port(), str(folder)), nprocs=2, join=False)
-    for _ in range(12):
+    for _ in range(24):
         if context.join(timeout=10):
             break
     else:
         for process in context.processes:
             process.terminate()
-        pytest.fail("two processes did not end within two minutes")
+        pytest.fail("two processes did not end within four minutes")
     assert [(tmp_path / f"run.rank{r}").read_text() for r in (0, 1)] == ["1", "0"]
     (file,) = folder.iterdir()
     assert file.name == "step_00000002.safetensors"
