@@ -46,7 +46,7 @@ class _Table:
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        self.separator: str | None = None
+        self._separator: str | None = None
         self.values: array[Any] = array({"float": "d", "int": "q", "uint": "Q", "bool": "Q"}[dtype.kind])
         self.columns = 0
         self.in_row = 0
@@ -61,7 +61,13 @@ class _Table:
             self.warnings.append(f"line {line} was skipped as a header: {one_line(', '.join(cells), 80)}")
             return
         for cell in cells:
-            self.values.append(self._value(line, cell))
+            value = self._value(line, cell)
+            try:
+                self.values.append(value)
+            except OverflowError:
+                raise UnsupportedInput(
+                    f"line {line}: {cell} does not fit into {self.dtype.name}; choose another --raw-dtype"
+                ) from None
         self.in_row += len(cells)
         if not ended:
             return
@@ -70,6 +76,12 @@ class _Table:
                 f"line {line}: {self.in_row} columns, the rows above have {self.columns}; every row needs as many"
             )
         self.columns, self.in_row, self.rows = self.in_row, 0, self.rows + 1
+
+    def separator_in(self, content: str) -> str:
+        """What stands between cells, decided by the first line that has any."""
+        if self._separator is None:
+            self._separator = next((s for s in SEPARATORS if s in content), " ")
+        return self._separator
 
     def _may_be_header(self) -> bool:
         return not (self.rows or self.in_row or self.header)
@@ -132,8 +144,8 @@ def _rows(file: FileBytes, table: _Table) -> Iterator[tuple[int, list[str], bool
             line += 1
         if last and rest:
             yield from _cells(line, rest, True, table)
-        elif len(rest) > PIECE_BYTES and table.separator is not None:
-            cut = rest.rfind(table.separator)
+        elif len(rest) > PIECE_BYTES:
+            cut = rest.rfind(table.separator_in(rest))
             if cut > 0:
                 yield from _cells(line, rest[:cut], False, table)
                 rest = rest[cut + 1 :]
@@ -164,7 +176,6 @@ def _cells(line: int, content: str, ended: bool, table: _Table) -> Iterator[tupl
     if content.lstrip().startswith("#") and not table.rows and not table.in_row:
         table.warnings.append(f"line {line} was skipped as a comment: {one_line(content, 80)}")
         return
-    if table.separator is None:
-        table.separator = next((s for s in SEPARATORS if s in content), " ")
-    parts = content.split() if table.separator == " " else content.split(table.separator)
+    separator = table.separator_in(content)
+    parts = content.split() if separator == " " else content.split(separator)
     yield line, [cell.strip().strip('"').strip() for cell in parts], ended

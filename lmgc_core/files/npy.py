@@ -83,7 +83,10 @@ def parse_npy_header(head: bytes, options: ReadOptions) -> NpyHeader:
     text = head[start : start + length]
     if len(text) < length:
         raise UnsupportedInput(f"truncated: npy header of {length:,} bytes, {len(text):,} are there")
-    fields = _header_fields(text.decode("latin1" if major < 3 else "utf-8"))
+    try:
+        fields = _header_fields(text.decode("latin1" if major < 3 else "utf-8"))
+    except UnicodeDecodeError:
+        raise UnsupportedInput("npy header is not utf-8 text, as version 3.0 needs") from None
     shape, fortran = fields["shape"], fields["fortran_order"]
     dtype, byte_order = _element_type(fields["descr"], options)
     return NpyHeader(dtype, shape, fortran, byte_order, start + length)

@@ -4,6 +4,7 @@ and which reader explains what is wrong with content that nothing recognises.
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import PurePath
 
@@ -49,6 +50,8 @@ ENDING_FORMATS = {
     ".gguf": "gguf",
     ".h5": "hdf5",
     ".hdf5": "hdf5",
+    ".csv": "csv",
+    ".tsv": "csv",
 }
 
 
@@ -115,8 +118,13 @@ def _refuse_pages(head: bytes) -> None:
 def _is_text(head: bytes) -> bool:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
-    foreign = len(re.findall(rb"[\x80-\xff]", head))
-    return not re.search(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]", head) and bool(head.strip()) and 4 * foreign < len(head)
+    if re.search(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]", head):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the head may end within a character
+    except UnicodeDecodeError:
+        return 4 * len(re.findall(rb"[\x80-\xff]", head)) < len(head)  # latin-1, say
+    return True
 
 
 def _shown(head: bytes) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line, too_large
+from lmgc_core.files.torch_check import LEGACY_PICKLES, check_storages, names_asked_for, unsupported_names
 from lmgc_core.files.torch_numpy import STAND_INS
 from lmgc_core.files.torch_tensors import Found, collect, words_of
 from lmgc_core.files.zip_archive import compressed_bytes, open_zip
@@ -26,6 +27,7 @@ SAVE_AGAIN = (
     "where the file was made, save tensors alone: torch.save({name: tensor, ...}, path), or safetensors.torch.save_file"
 )
 MAX_PICKLE_BYTES = 64 << 20
+UNPICKLING_ERRORS = (pickle.UnpicklingError, AttributeError, ModuleNotFoundError)
 OLDEST_TORCH = (2, 10)
 
 # torch's list of allowed names is one for the whole process: one load at a time.
@@ -43,6 +45,9 @@ def open_torch(file: FileBytes, options: ReadOptions) -> Source:
     mapped, n_values = False, file.size
     if zipfile.is_zipfile(file.path) or file.head(2) == b"PK":
         mapped, n_values = _check_archive(file, options)
+    else:
+        with file.path.open("rb") as stream:
+            _check_names(names_asked_for(stream, LEGACY_PICKLES))
     content = _load(file, mapped)
     found = collect(content)
     _check_copies(found, options, n_values)
@@ -82,7 +87,7 @@ def _load(file: FileBytes, mapped: bool) -> Any:
     with _LOADING, _allowed():
         try:
             return torch.load(file.path, map_location="cpu", weights_only=True, mmap=mapped)
-        except (pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
+        except UNPICKLING_ERRORS as error:
             raise UnsupportedInput(_blocked(file, error)) from error
         except RuntimeError as error:
             raise UnsupportedInput(_not_whole(error)) from error
@@ -100,32 +105,39 @@ def _blocked(file: FileBytes, error: Exception) -> str:
     if not names:
         match = re.search(r"GLOBAL ([\w.]+)", text) or re.search(r"(?:function|class|object) <[^>]*'([\w.]+)'", text)
         names = [match[1]] if match else []
-    if any("torch.distributed" in name for name in names) or "DTensor" in text:
+    if "DTensor" in text or names:
+        return _named(names or ["torch.distributed.tensor"])
+    return f"not a torch checkpoint of plain tensors, or damaged ({_own_reason(text)}); {SAVE_AGAIN}"
+
+
+def _check_names(names: list[str]) -> None:
+    if asked := unsupported_names(names):
+        raise UnsupportedInput(_named(asked))
+
+
+def _named(names: list[str]) -> str:
+    shown = one_line(", ".join(names[:6]) + (" ..." if len(names) > 6 else ""))
+    if any(name.startswith("torch.distributed") for name in names):
         return (
-            f"DTensor (torch.distributed) holds a part of a tensor on each rank ({one_line(', '.join(names), 120)}); "
+            f"DTensor (torch.distributed) holds a part of a tensor on each rank ({shown}); "
             "gather it first: tensor.full_tensor(), then torch.save"
         )
-    if names:
-        shown = ", ".join(names[:6]) + (" ..." if len(names) > 6 else "")
-        return f"blocked: opening it would call {one_line(shown)}, which is not allowed: it may be unsafe; {SAVE_AGAIN}"
-    return f"not a torch checkpoint of plain tensors, or damaged ({one_line(_first_sentence(text), 120)}); {SAVE_AGAIN}"
+    return f"blocked: opening it would call {shown}, which is not allowed: it may be unsafe; {SAVE_AGAIN}"
 
 
-def _first_sentence(text: str) -> str:
-    """torch's own reason without the advice that surrounds it."""
-    reason = text.rsplit("WeightsUnpickler error:", 1)[-1]
-    for advice in ("Weights only load failed.", "In PyTorch 2.6", "Please", "Check the documentation"):
-        reason = (
-            reason.replace("Weights only load failed.", "") if advice.startswith("Weights") else reason.split(advice)[0]
-        )
-    return one_line(reason.split("\n\n")[0]).strip(" .") or "unreadable"
+def _own_reason(text: str) -> str:
+    """torch's reason without the advice around it, which would have people switch the protection off."""
+    reason = text.rsplit("WeightsUnpickler error:", 1)[-1].replace("Weights only load failed.", "")
+    return one_line(
+        re.split(r"In PyTorch 2\.6|Please|Check the documentation|\n\n|This is an internal", reason)[0], 150
+    )
 
 
 def _not_whole(error: RuntimeError) -> str:
     text = str(error)
     if ".tar" in text and "legacy" in text:
         return f"the tar format of torch before 0.2 (legacy) is not supported: it cannot be opened safely; {SAVE_AGAIN}"
-    return f"a torch file that is truncated or corrupt: {one_line(_first_sentence(text), 160)}; fetch or save it again"
+    return f"a torch file that is truncated or corrupt: {_own_reason(text)}; fetch or save it again"
 
 
 def _check_archive(file: FileBytes, options: ReadOptions) -> tuple[bool, int]:
@@ -145,50 +157,15 @@ def _check_archive(file: FileBytes, options: ReadOptions) -> tuple[bool, int]:
             f"holds {pickled.file_size:,} bytes of pickled objects beside its tensors, more than "
             f"{MAX_PICKLE_BYTES:,}; {SAVE_AGAIN}"
         )
+    with archive.open(pickled) as stream:
+        _check_names(names_asked_for(stream))
     with archive.open(pickled) as stream, _LOADING, _allowed():
-        for key, expected in _declared_storages(file, stream).items():
-            member = members.get(f"{prefix}data/{key}")
-            if member is None:
-                raise UnsupportedInput(f"corrupt: storage {key!r} is not in the archive; fetch or save it again")
-            if member.file_size != expected:
-                raise UnsupportedInput(
-                    f"corrupt: storage {key!r} has {member.file_size:,} bytes, expected {expected:,}; "
-                    "fetch or save it again"
-                )
+        try:
+            check_storages(file, stream, members, prefix)
+        except UNPICKLING_ERRORS as error:
+            raise UnsupportedInput(_blocked(file, error)) from error
     mapped = declared == 0
     return mapped, sum(m.file_size for m in members.values())
-
-
-def _declared_storages(file: FileBytes, stream: Any) -> dict[str, int]:
-    """Bytes of each storage the pickle names, found by torch's own restricted unpickler without reading any."""
-    import torch
-    from torch._weights_only_unpickler import Unpickler
-
-    declared: dict[str, int] = {}
-
-    class Census(Unpickler):
-        def persistent_load(self, pid: Any) -> Any:
-            if not isinstance(pid, tuple) or len(pid) != 5:
-                raise UnsupportedInput("corrupt: a storage is not described by five fields")
-            _, kind, key, _, count = pid
-            if type(count) is not int or count < 0:
-                raise UnsupportedInput(f"corrupt: storage {key!r} declares {count!r} values")
-            dtype = torch.uint8 if kind is torch.UntypedStorage else kind.dtype
-            n_bytes = count * torch._utils._element_size(dtype)  # type: ignore[no-untyped-call]
-            if declared.setdefault(str(key), n_bytes) != n_bytes:
-                raise UnsupportedInput(f"corrupt: storage {key!r} is described with two sizes")
-            if n_bytes > file.size and n_bytes > 1 << 62:
-                raise UnsupportedInput(f"corrupt: storage {key!r} declares {n_bytes:,} bytes")
-            plain = torch.UntypedStorage(n_bytes, device="meta")  # type: ignore[no-untyped-call]
-            return torch.storage.TypedStorage(wrap_storage=plain, dtype=dtype, _internal=True)  # type: ignore[no-untyped-call]
-
-    try:
-        Census(stream, encoding="utf-8").load()  # type: ignore[no-untyped-call]
-    except (pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
-        raise UnsupportedInput(_blocked(file, error)) from error
-    finally:
-        torch._utils._sparse_tensors_to_validate.clear()
-    return declared
 
 
 def _check_copies(found: Found, options: ReadOptions, n_bytes: int) -> None:
