@@ -379,13 +379,17 @@ def test_damaged_side_information_is_refused(spelling: str) -> None:
             assert back.specs == gradient.specs
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    " fp32 uniform uniform:0 uniform:17 uniform:8:0 uniform:+8 uniform:² uniform:8:4:2 qsgd:1 qsgd:17 topk topk:0 topk:1.5 "
-    "topk:nan topk:-0.1 randk:x sign:2 fp16:3 topk:0.1+ none+fp16 UNIFORM:8 uniform:8+topk:0.1 sign+uniform:2".split(
-        " "
-    ),
-)
+# fmt: off
+UNKNOWN = [
+    "", "fp32", "uniform", "uniform:0", "uniform:17", "uniform:8:0", "uniform:+8", "uniform:²",
+    "uniform:8:4:2", "qsgd:1", "qsgd:17", "topk", "topk:0", "topk:1.5", "topk:nan", "topk:-0.1", "randk:x",
+    "sign:2", "fp16:3", "topk:0.1+", "none+fp16", "UNIFORM:8", "uniform:8+topk:0.1", "sign+uniform:2",
+    "topk:0.1 + fp16",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("spelling", UNKNOWN)
 def test_unknown_spellings_name_what_is_allowed(spelling: str) -> None:
     with pytest.raises(InvalidSetting, match=r"choose none, fp16|put .* last") as caught:
         parse_transform(spelling)
