@@ -132,3 +132,15 @@ def test_no_remainder_costs_nothing() -> None:
 def test_a_header_that_cannot_be_is_refused(top: int, low: int) -> None:
     with pytest.raises(CorruptContainer, match="23 bits"):
         RemainderDecoder(np.int64([1]), 23, top, low)
+
+
+def test_long_runs_reach_the_least_frequency_and_no_less() -> None:
+    """40,000 zeros and then one value that is not: the flag's frequencies stay within 1 and 2^16 - 1."""
+    values = np.zeros(40_001, np.uint64)
+    values[-1] = 1 << 22
+    context = np.zeros(40_001, np.int64)
+    plan = remainder_model(values, context, 23)
+    coded = decisions(values, context, 23, plan)
+    assert coded.frequencies.max() == 65535
+    assert plan.bits_per_value[-1] == 16 + 1  # the surprise, and the one bit that is used
+    np.testing.assert_array_equal(decode(values, context, 23, plan), values)

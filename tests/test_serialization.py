@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lmgc_core.errors import CorruptContainer, InvalidSetting
 from lmgc_core.gradient import DTYPES, DType, Words
 from lmgc_core.punctuation import SEPARATORS
-from lmgc_core.serialization import PieceValues, Serializer, reference_of
+from lmgc_core.serialization import PieceSpec, PieceValues, Serializer, reference_of
 from lmgc_core.settings import CHOICES, Serialization
 
 FLOAT32 = DTYPES["float32"]
@@ -201,6 +201,14 @@ def test_what_is_wrong_with_a_text_is_said(text: str, what: str) -> None:
     specs = [PieceValues(np.uint8([10, 31]), 0, (2,)).spec]
     with pytest.raises(CorruptContainer, match=what):
         serializer.read(text, specs, np.zeros(2, np.uint64))
+
+
+def test_a_boundary_that_does_not_come_is_noticed_before_the_text_ends() -> None:
+    serializer = Serializer(FLOAT32, Serialization("head", alphabet="numbers"))
+    reader = serializer.reader([PieceSpec(1000, 0, (1000,))])
+    with pytest.raises(CorruptContainer, match="' ' missing in '1111"):
+        for _ in range(20):
+            reader.feed("1")
 
 
 @pytest.mark.parametrize(
