@@ -99,13 +99,18 @@ def main(names: list[str]) -> None:
     for plan in PLANS:
         if not names or plan.name in names:
             entries[f"{plan.name}.safetensors"] = make(plan)
-    ordered = [entries[f"{plan.name}.safetensors"] for plan in PLANS if f"{plan.name}.safetensors" in entries]
-    path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            listed = [entries[file] for file in (f"{p.name}.safetensors" for p in PLANS) if file in entries]
+            path.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def make(plan: Plan) -> dict[str, Any]:
-    """Trains, cuts, writes the file; returns its entry in the manifest."""
+    """Trains, and writes what was recorded."""
     (recorded,) = generate(plan.config)
+    return write(plan, recorded)
+
+
+def write(plan: Plan, recorded: Recorded) -> dict[str, Any]:
+    """Cuts, writes the file; returns its entry in the manifest."""
     gradient = cut(recorded, plan.leading)
     file = FOLDER / f"{plan.name}.safetensors"
     keep = "all" if plan.leading is None else f"at most {plan.leading} leading slices of each tensor"
