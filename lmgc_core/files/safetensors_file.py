@@ -6,6 +6,8 @@ gap or overlap, so their places follow from their sizes. Values are mapped, neve
 
 from __future__ import annotations
 
+import json
+
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
@@ -69,6 +71,7 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
                     offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
     except SafetensorError as error:
         raise UnsupportedInput(f"not a whole safetensors file: {one_line(error)}; fetch or save it again") from error
+    _refuse_duplicates(file.slice(8, int.from_bytes(file.head(8), "little")))
     if offset != file.size:
         raise UnsupportedInput(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")
     return make_source(
@@ -79,3 +82,16 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
         metadata=metadata,
         refused=refused,
     )
+
+
+def _refuse_duplicates(header: bytes) -> None:
+    """The library keeps the last of two entries of one name, where both claim the same bytes."""
+
+    def unique(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise UnsupportedInput(f"duplicate name: {name!r} stands twice in the header; give each its own name")
+            seen.add(name)
+
+    json.loads(header, object_pairs_hook=unique)

@@ -15,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 
 from lmgc_core.errors import UnsupportedInput
-from lmgc_core.files.safetensors_file import DTYPE_NAMES
 from lmgc_core.gradient import Gradient, Tensor
 
 RESERVED_NAME = "__metadata__"
@@ -42,6 +41,7 @@ def save_gradient(gradient: Gradient, path: str | os.PathLike[str]) -> Path:
         raise UnsupportedInput(f"{target.name}: cannot be written: {error.strerror}") from error
     temporary = Path(name)
     try:
+        _check_names(gradient)
         write(gradient, temporary)
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, target)
@@ -54,6 +54,14 @@ def save_gradient(gradient: Gradient, path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def _check_names(gradient: Gradient) -> None:
+    for tensor in gradient:
+        try:
+            tensor.name.encode()
+        except UnicodeEncodeError:
+            raise UnsupportedInput(f"the name {tensor.name!r} is no valid text; rename that tensor") from None
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
@@ -63,7 +71,6 @@ def _umask() -> int:
 def _write_safetensors(gradient: Gradient, path: Path) -> None:
     from safetensors import SafetensorError, TensorSpec, serialize_file
 
-    stored = {ours: theirs for theirs, ours in DTYPE_NAMES.items()}
     kept: list[Any] = []  # the library reads addresses: the words must live until it is done
     members: dict[str, Any] = {}
     for tensor in gradient:
@@ -72,11 +79,11 @@ def _write_safetensors(gradient: Gradient, path: Path) -> None:
         words = np.ascontiguousarray(tensor.words)
         kept.append(words)
         members[tensor.name] = TensorSpec(
-            dtype=stored[tensor.dtype.name], shape=list(tensor.shape), data_ptr=words.ctypes.data, data_len=words.nbytes
+            dtype=tensor.dtype.name, shape=list(tensor.shape), data_ptr=words.ctypes.data, data_len=words.nbytes
         )
     try:
         serialize_file(members, path, metadata=dict(gradient.metadata) or None)
-    except (SafetensorError, UnicodeEncodeError) as error:
+    except SafetensorError as error:
         raise UnsupportedInput(f"safetensors cannot hold this: {error}") from error
 
 
