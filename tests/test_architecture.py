@@ -24,7 +24,7 @@ ROWS = [
     ["errors"],
     ["gradient", "settings"],
     [
-        "samples", "files", "transforms", "layout", "float_text", "spelling", "serialization", "blocks", "remainder",
+        "samples", "files", "transforms", "priors", "layout", "float_text", "spelling", "punctuation", "text_reader", "serialization", "blocks", "remainder",
         "language_model", "coder", "guarded_rounding", "exact_scoring", "container", "baselines",
     ],
     ["plan", "accounting"],
