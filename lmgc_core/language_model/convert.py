@@ -1,9 +1,9 @@
 """A .gguf file as a folder that transformers and tokenizers read: weights dequantised once, bit for bit.
 
 Runs in a child process (`python -m lmgc_core.language_model.convert GGUF FOLDER`): reading GGUF holds
-the interpreter for seconds, and the libraries that do it talk to stderr. The weights are kept as fp32, the type
-in which dequantised 4-bit values (half-precision scale times integer plus half-precision offset) are
-exact; bf16 or fp16 would round them.
+the interpreter for seconds, takes memory that is better given back, and libraries talk to stderr meanwhile.
+The weights are kept as fp32, the type in which dequantised 4-bit values (half-precision scale times
+integer, plus half-precision offset) are exact as computed; bf16 or fp16 would round them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lmgc_core.errors import ModelUnavailable
+from lmgc_core.errors import LmgcError, ModelUnavailable
 from lmgc_core.language_model.cache import build_in_place, model_folder
 from lmgc_core.language_model.children import last_line, run_child
+from lmgc_core.language_model.gguf_file import GgufFile
+from lmgc_core.language_model.gguf_llama import is_plain_llama, write_folder
 
 ORIGIN_FILE = "lmgc.json"
 READ_BYTES = 1 << 20
@@ -85,7 +87,16 @@ def folder_of_gguf(gguf: Path, should_stop: Callable[[], bool] | None = None) ->
 
 
 def _convert_here(gguf: Path, folder: Path) -> None:
-    """The child's work: transformers reads the GGUF, safetensors keeps it."""
+    """The child's work: our own reader for plain Llamas, transformers for everything else."""
+    file = GgufFile(gguf)
+    if is_plain_llama(file):
+        write_folder(file, folder)
+    else:
+        convert_with_transformers(gguf, folder)
+
+
+def convert_with_transformers(gguf: Path, folder: Path) -> None:
+    """The same folder, read by transformers: any architecture it knows, in a minute or so."""
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -108,5 +119,7 @@ def _convert_here(gguf: Path, folder: Path) -> None:
 if __name__ == "__main__":
     try:
         _convert_here(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))
+    except LmgcError as error:
+        sys.exit(f"ERROR: {error}")
     except Exception as error:  # the parent shows this one line
         sys.exit(f"ERROR: {type(error).__name__}: {' '.join(str(error).split())[:300]}")

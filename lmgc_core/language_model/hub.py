@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lmgc_core.errors import LmgcError, ModelUnavailable
+from lmgc_core.errors import Cancelled, LmgcError, ModelUnavailable
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 TOKENIZER_FILES = (
@@ -56,20 +57,40 @@ def hub_folder(
     if kept is not None:
         return kept
     import huggingface_hub as hub
-    from huggingface_hub.utils import disable_progress_bars
 
-    disable_progress_bars()
     try:
         info = hub.HfApi().model_info(repository, timeout=CONTACT_SECONDS)
         wanted = wanted_files([file.rfilename for file in info.siblings or ()], repository, weights)
         folder = hub.snapshot_download(
-            repository, revision=info.sha, allow_patterns=wanted, etag_timeout=CONTACT_SECONDS, max_workers=2
+            repository,
+            revision=info.sha,
+            allow_patterns=wanted,
+            etag_timeout=CONTACT_SECONDS,
+            max_workers=2,
+            tqdm_class=_silent_bar(should_stop),
         )
     except LmgcError:
         raise
     except Exception as error:  # the client's own errors, and those of the HTTP library below it
         raise ModelUnavailable(explain(repository, error, gated)) from None
     return Path(folder)
+
+
+def _silent_bar(should_stop: Callable[[], bool] | None) -> Any:
+    """A progress bar that draws nothing, through which a download can be stopped."""
+    bar: Any = import_module("tqdm").tqdm
+
+    class SilentBar(bar):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("name", None)
+            super().__init__(*args, **{**kwargs, "disable": True})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            if should_stop is not None and should_stop():
+                raise Cancelled("stopped while fetching a model; what had come stays in the Hub's own cache")
+            return None
+
+    return SilentBar
 
 
 def kept_folder(repository: str, *, weights: bool = True) -> Path | None:

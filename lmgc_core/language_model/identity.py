@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from lmgc_core.language_model.cache import cache_folder, read_json, write_json
@@ -42,14 +43,13 @@ def weights_identity(folder: Path) -> str:
 def _digest(path: Path) -> str:
     """The file's SHA-256, from the cache where the file has not changed since."""
     status = path.stat()
-    stamp = [str(path.resolve()), status.st_size, status.st_mtime_ns]
-    kept = cache_folder() / "digests" / f"{hashlib.sha256(stamp[0].encode()).hexdigest()[:32]}.json"  # type: ignore[attr-defined]
+    place = str(path.resolve())
+    stamp = [place, status.st_size, status.st_mtime_ns]
+    kept = cache_folder() / "digests" / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
     known = read_json(kept)
     if isinstance(known, dict) and known.get("stamp") == stamp:
         return str(known["sha256"])
     digest = file_sha256(path)
-    try:
+    with suppress(OSError):  # a cache that cannot be written costs time, not the result
         write_json(kept, {"stamp": stamp, "sha256": digest})
-    except OSError:  # a cache that cannot be written costs time, not the result
-        pass
     return digest

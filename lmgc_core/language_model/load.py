@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from lmgc_core.language_model.model import LanguageModel
 from lmgc_core.language_model.tokenizer import TextTokenizer, tokenizer_of_folder
 from lmgc_core.settings import RunOptions
 
-BYTES_PER_WEIGHT = {"fp32": 4.0, "int8": 4.0, "bf16": 2.0, "fp64": 8.0}
+BYTES_PER_WEIGHT = {"fp32": 4, "int8": 5, "bf16": 2, "fp64": 12}  # while loading: int8 and fp64 are made from fp32
 WORKING_BYTES = 300_000_000
 
 
@@ -66,13 +67,17 @@ def load_model(
         tokenizer,
         model_id=files.id,
         fingerprint=model_fingerprint(files.folder, tokenizer.fingerprint),
-        dtype=options.dtype,
+        dtype="fp32" if options.dtype == "fp64" else options.dtype,
         device=device,
     )
     if options.dtype == "int8":
         from lmgc_core.language_model.precision import quantise_backbone
 
         quantise_backbone(model)
+    elif options.dtype == "fp64":
+        from lmgc_core.language_model.exact_arithmetic import exact_model
+
+        return exact_model(model)
     return model
 
 
@@ -100,7 +105,7 @@ def _read(files: ModelFiles, options: RunOptions, device: str) -> Any:
 
     from lmgc_core.language_model.quiet import quiet_transformers
 
-    dtype = {"fp64": torch.float64, "bf16": torch.bfloat16}.get(options.dtype, torch.float32)
+    dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32  # fp64 is built from fp32
     with quiet_transformers():
         try:
             module = AutoModelForCausalLM.from_pretrained(
@@ -114,8 +119,8 @@ def _read(files: ModelFiles, options: RunOptions, device: str) -> Any:
             raise ModelUnavailable(_why_not(files, error)) from None
     if getattr(module.config, "is_encoder_decoder", False):
         raise ModelUnavailable(f"{files.id} is an encoder-decoder, not a causal language model; choose another")
-    module.eval().requires_grad_(False)
-    return module.to(device)
+    usable: Any = module
+    return usable.eval().requires_grad_(False).to(device)
 
 
 def _why_not(files: ModelFiles, error: Exception) -> str:
@@ -141,11 +146,11 @@ def check_memory(files: ModelFiles, options: RunOptions) -> None:
     free = available_memory()
     if stored is None or free is None or resolved_device_kind(options.device) != "cpu":
         return
-    need = int(stored * BYTES_PER_WEIGHT[options.dtype]) + WORKING_BYTES
+    need = stored * BYTES_PER_WEIGHT[options.dtype] + WORKING_BYTES
     if need > free:
         raise ModelUnavailable(
-            f"{files.id} takes about {need / 1e9:.1f} GB of memory as {options.dtype} and {free / 1e9:.1f} GB are free; "
-            "close something, choose a smaller model, or --dtype bf16"
+            f"{files.id} takes about {need / 1e9:.1f} GB of memory as {options.dtype} and "
+            f"{free / 1e9:.1f} GB are free; close something, choose a smaller model, or --dtype bf16"
         )
 
 
@@ -184,7 +189,7 @@ def available_memory() -> int | None:
                 found.append(int(line.split()[1]) * 1024)
     except OSError:
         try:
-            import psutil
+            psutil: Any = import_module("psutil")
         except ImportError:
             return None
         found.append(int(psutil.virtual_memory().available))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -96,6 +97,15 @@ class LanguageModel:
         return score_windows(
             self, windows, support, batch_size=batch_size, first_batch=first_batch, should_stop=should_stop
         )
+
+    def arithmetic(self) -> AbstractContextManager[Any]:
+        """What every computation stands in: for fp64, a mode in which nothing falls back to fp32 inside."""
+        if self.dtype != "fp64":
+            return nullcontext()
+        from lmgc_core.language_model.exact_arithmetic import fp64_mode
+
+        mode: AbstractContextManager[Any] = fp64_mode()
+        return mode
 
     def support_head(self, support: TokenIds) -> SupportHead | None:
         """The output head on those rows, or None where all logits have to be computed."""

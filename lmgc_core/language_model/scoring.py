@@ -124,7 +124,7 @@ def score_windows(
     for group in plan_passes([len(w) + 1 for w in windows], pass_tokens, batch_size, first_batch):
         if should_stop is not None and should_stop():
             raise Cancelled("stopped; the windows scored so far are kept")
-        with model.lock, torch.inference_mode():
+        with model.lock, torch.inference_mode(), model.arithmetic():
             head = head or model.support_head(support)
             batch = padded([windows[i] for i in group], model.tokenizer.start_id)
             lengths = [len(windows[i]) for i in group]
