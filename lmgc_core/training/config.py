@@ -85,10 +85,17 @@ class GenerateConfig:
                 raise InvalidSetting(f"{name.replace('_', ' ')} {value!r}: a finite number of 0 or more is needed")
         if self.loss_scale == 0:
             raise InvalidSetting("loss scale 0: a number above 0 is needed")
+        if not isinstance(self.record_at, tuple | list):
+            raise InvalidSetting(f"record at {self.record_at!r}: a tuple of step numbers is needed, as in (1, 60)")
         for step in self.record_at:
             _check_whole("step to record", step, 1)
             if step > self.steps:
                 raise InvalidSetting(f"step to record {step} comes after the last of {self.steps} steps; raise steps")
+        if self.record == "update" and self.local_steps > self.recorded_steps[0]:
+            raise InvalidSetting(
+                f"local steps {self.local_steps}: the update at step {self.recorded_steps[0]} can span "
+                f"{self.recorded_steps[0]} at most; record later or lower local steps"
+            )
         if self.record in ("exp_avg", "exp_avg_sq") and self.optimizer != "adamw":
             raise InvalidSetting(f"record {self.record!r}: only adamw keeps it, the optimizer is {self.optimizer!r}")
 

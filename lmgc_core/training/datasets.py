@@ -134,7 +134,10 @@ def load_data(name: str) -> Data:
         path = Path(folder).expanduser()
         if not path.is_dir():
             raise UnsupportedInput(f"{kind}: {folder!r} is not a folder")
-        return FOLDER_READERS[kind](path)
+        try:
+            return FOLDER_READERS[kind](path)
+        except OSError as error:
+            raise UnsupportedInput(f"{kind}: {folder!r} can't be read: {error.strerror}") from None
     if colon:
         raise InvalidSetting(f"data {name!r}: {kind} takes no folder, write {kind}")
     return PACKAGED_READERS[kind]()
@@ -192,13 +195,13 @@ def _cifar10(folder: Path) -> Data:
         raise UnsupportedInput(f"cifar10: {str(folder)!r} {found}; unpack CIFAR-10's binary version there")
     labels, images = [], []
     for file in files:
-        content = np.fromfile(file, np.uint8)
-        if len(content) == 0 or len(content) % CIFAR_RECORD_BYTES:
+        n_bytes = file.stat().st_size
+        if n_bytes == 0 or n_bytes % CIFAR_RECORD_BYTES:
             raise UnsupportedInput(
-                f"cifar10: {file.name} has {len(content):,} bytes, not a multiple of {CIFAR_RECORD_BYTES:,}; "
+                f"cifar10: {file.name} has {n_bytes:,} bytes, not a multiple of {CIFAR_RECORD_BYTES:,}; "
                 "is it cut short or another data set's?"
             )
-        records = content.reshape(-1, CIFAR_RECORD_BYTES)
+        records = np.fromfile(file, np.uint8).reshape(-1, CIFAR_RECORD_BYTES)
         if int(records[:, 0].max()) > 9:
             raise UnsupportedInput(
                 f"cifar10: {file.name} has the label {int(records[:, 0].max())}, allowed are 0 to 9; "
