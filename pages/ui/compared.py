@@ -94,7 +94,7 @@ def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | 
         words = ", ".join(f"{r['settings']} {number(r['% of raw'])}" for r in drawn)
         show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates")
         st.caption(
-            "Settings: estimates on the same sample with 95 % intervals. Baselines: whole tensors, decoded and compared."
+            "Settings: estimates on one sample, with 95 % intervals. Baselines: whole tensors, decoded and compared."
         )
     table = pd.DataFrame(rows)
     if len(table):
@@ -118,6 +118,5 @@ def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | 
         show_error(f"{label}: {line}")
     if found.reports:
         report = next(iter(found.reports.values()))
-        st.caption(
-            f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks, {plain(report.model.id)}."
-        )
+        sample = f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks"
+        st.caption(f"{sample}, {plain(report.model.id)}.")

@@ -18,7 +18,7 @@ from lmgc_core.gradient import DTYPES, DType, Gradient
 from lmgc_core.settings import CHOICES, CodecConfig, preset
 from pages.ui import data, state
 from pages.ui.data import Loaded
-from pages.ui.format import count, size
+from pages.ui.format import count, number, plain, size
 from pages.ui.frame import show_error
 
 DEFAULT_SAMPLE = "convnet_mnist_step60"
@@ -38,8 +38,8 @@ LABELS: dict[str, str] = {
     "context_window": "Context window, tokens",
 }
 HELP: dict[str, str] = {
-    "planes": "Which bits of a value become text; the others go to a small coder that is counted too. "
-    "Fewer bits as text need fewer tokens.",
+    "planes": "Which bits of a value become text: all bytes; high, the top two; exponent, its byte; head, sign and "
+    "exponent. The others go to a small coder that is counted too. Fewer bits as text need fewer tokens.",
     "alphabet": "How one symbol is written. Letters need the fewest tokens, numbers usually the fewest bits.",
     "separator": "Stands between groups. Showing where values begin usually saves bits and costs tokens.",
     "group_size": "auto puts a separator after each parameter; 0 none.",
@@ -50,29 +50,13 @@ HELP: dict[str, str] = {
     "which costs bits.",
     "context_window": "How far the model looks back. More helps a little and is slower.",
 }
-CHOICE_LABELS: dict[str, dict[Any, str]] = {
-    "planes": {
-        "all": "all bytes",
-        "high": "top two bytes",
-        "exponent": "exponent byte",
-        "head": "sign and exponent",
-    },
-    "support": {"alphabet": "what the text can hold", "full": "the whole vocabulary"},
-}
 DETAIL_OPTIONS: dict[str, tuple[Any, ...]] = {
     **{k: CHOICES[k] for k in ("planes", "alphabet", "separator", "byte_order", "support")},
     "group_size": ("auto", 0, 1, 2, 4, 8, 16),
     "line": (0, "auto", 8, 16, 32, 64, 128),
     "context_window": (128, 256, 512, 1024, 1536, 2048, 4096, 8192),
 }
-TRANSFORMS = {
-    "none": "none, exact",
-    "fp16": "fp16",
-    "bf16": "bf16",
-    "uniform:8": "uniform, 8 bits",
-    "uniform:4": "uniform, 4 bits",
-    "topk:0.1": "largest 10 %",
-}
+TRANSFORMS = ("none", "fp16", "bf16", "uniform:8", "uniform:4", "topk:0.1")
 LIMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -196,16 +180,10 @@ def model_form() -> str:
     st.subheader("Model", anchor=False)
     rows = {row["id"]: row for row in data.catalogue()}
 
-    def label(name: str) -> str:
-        if name not in rows:
-            return name
-        row = rows[name]
-        return f"{name} · {'ready' if row['is_here'] else size(row['download_bytes'])}"
-
+    own = state.get(state.MODEL)
     chosen = st.selectbox(
         "Language model",
-        list(rows),
-        format_func=label,
+        list(dict.fromkeys([*rows, own])),
         key=state.MODEL,
         accept_new_options=state.local_mode(),
         label_visibility="collapsed",
@@ -214,7 +192,14 @@ def model_form() -> str:
         if state.local_mode()
         else None,
     )
-    return chosen or state.DEFAULTS[state.MODEL]
+    chosen = chosen or state.DEFAULTS[state.MODEL]
+    row = rows.get(chosen)
+    if row is None:
+        st.caption("your own model")
+    else:
+        here = "ready" if row["is_here"] else f"{size(row['download_bytes'])} to fetch"
+        st.caption(f"{here} · {number(row['n_parameters'] / 1e6)} M parameters · {plain(row['licence'])}")
+    return chosen
 
 
 def serialization_form(dtype: DType) -> tuple[str, dict[str, Any]]:
@@ -243,10 +228,8 @@ def serialization_form(dtype: DType) -> tuple[str, dict[str, Any]]:
 
 
 def _detail(key: str, default: Any) -> Any:
-    words = CHOICE_LABELS.get(key, {})
-
     def label(value: Any) -> str:
-        return f"as preset: {words.get(default, default)}" if value == state.AS_PRESET else str(words.get(value, value))
+        return f"as preset: {default}" if value == state.AS_PRESET else str(value)
 
     return st.selectbox(
         LABELS[key],
@@ -263,12 +246,11 @@ def transform_form() -> str:
     return (
         st.selectbox(
             "Lossy step",
-            list(TRANSFORMS),
-            format_func=lambda n: TRANSFORMS.get(n, n),
+            list(dict.fromkeys([*TRANSFORMS, state.get(state.TRANSFORM)])),
             key=state.TRANSFORM,
             accept_new_options=True,
-            help="Changes the values before they are coded; its side information and error are reported. "
-            "Steps can be chained, e.g. topk:0.1+uniform:8.",
+            help="Changes the values before they are coded; side information is counted and the error reported. "
+            "uniform:8 keeps 8 bits a value, topk:0.1 the largest tenth. Type to chain: topk:0.1+uniform:8.",
             bind="query-params",
         )
         or "none"
@@ -280,18 +262,15 @@ def sample_form(n_blocks: int | None) -> tuple[int, int]:
     options = [n for n in LIMITS if n and (n_blocks is None or n < n_blocks)]
     options.append(0)
 
-    def label(n: int) -> str:
-        return f"{n} blocks" if n else (f"all {count(n_blocks)}" if n_blocks else "all")
-
     if state.get(state.NEXT_LIMIT) is not None:
         st.session_state[state.LIMIT] = st.session_state.pop(state.NEXT_LIMIT)
     if st.session_state.get(state.LIMIT) not in (None, *options):
         st.session_state[state.LIMIT] = options[-1]
     limit = st.select_slider(
-        "Sample",
+        f"Sample, blocks of {count(n_blocks)}" if n_blocks else "Sample, blocks",
         options,
         value=state.DEFAULTS[state.LIMIT] if state.DEFAULTS[state.LIMIT] in options else options[-1],
-        format_func=label,
+        format_func=lambda n: str(n) if n else "all",
         key=state.LIMIT,
         help="A block is 432 consecutive parameters, the same whatever the serialization. "
         "More blocks: a narrower interval, a longer run.",

@@ -104,8 +104,9 @@ def _word(item: str, dtype: DType) -> int:
             raise ValueError
         return int(value.view(dtype.word)[0])
     except (ValueError, OverflowError):
+        digits = dtype.bits // 4
         raise InvalidSetting(
-            f"{item[:40]!r} is no {dtype.name} value; type numbers, or 0x and up to {dtype.bits // 4} hexadecimal digits"
+            f"{item[:40]!r} is no {dtype.name} value; type numbers, or 0x and up to {digits} hexadecimal digits"
         ) from None
 
 

@@ -79,7 +79,7 @@ DEFAULTS: dict[str, Any] = {
     SAMPLE: None,
     PATH: "",
     TENSORS: [],
-    RAW_DTYPE: "float32",
+    RAW_DTYPE: "",
     LOADED: None,
     MODEL: DEFAULT_MODEL,
     PRESET: "best",

@@ -135,10 +135,8 @@ def show_training(manager: JobManager, job: JobView, config: GenerateConfig) -> 
     st.markdown("**Recorded**")
     for item in found.recorded:
         words, download, button = st.columns([4, 1, 1], vertical_alignment="center")
-        words.markdown(
-            f"Step {count(item.step)}: {count(len(item.gradient))} tensors, {count(item.gradient.n_parameters)} parameters, "
-            f"{size(item.gradient.raw_bytes)}"
-        )
+        found_size = f"{count(item.gradient.n_parameters)} parameters, {size(item.gradient.raw_bytes)}"
+        words.markdown(f"Step {count(item.step)}: {count(len(item.gradient))} tensors, {found_size}")
         download.download_button(
             "Download",
             lambda g=item.gradient: safetensors_bytes(g),

@@ -32,13 +32,10 @@ def variant_form(i: int, default: str, dtype: DType) -> tuple[Serialization | No
     with st.expander("Details"):
         for field in SERIALIZATION_FIELDS:
             own = getattr(base, field)
-            words = forms.CHOICE_LABELS.get(field, {})
             value = st.selectbox(
                 forms.LABELS[field],
                 (state.AS_PRESET, *forms.DETAIL_OPTIONS[field]),
-                format_func=lambda v, own=own, words=words: (
-                    f"as format: {words.get(own, own)}" if v == state.AS_PRESET else str(words.get(v, v))
-                ),
+                format_func=lambda v, own=own: f"as format: {own}" if v == state.AS_PRESET else str(v),
                 key=f"variant_{i}_{field}",
                 help=forms.HELP[field],
                 persist_state="session",

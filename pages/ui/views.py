@@ -357,7 +357,7 @@ def show_strip(run: str, version: int, report: Report) -> None:
         on_pick=lambda row: state.put(state.SELECTED, selection.parameter_of(tokens, row)),
     )
     st.caption(
-        f"{count(len(tokens))} tokens of {count(len(report.results))} windows; colours from 0 to {span[1]:g} bits a token, "
+        f"{count(len(tokens))} tokens, {count(len(report.results))} windows; colours from 0 to {span[1]:g} bits a token, "
         "the bar at a token's foot grows with them. Arrow keys move, Enter selects."
     )
 
