@@ -171,7 +171,7 @@ def exact_attention(
         back = torch.arange(t - q, t, device=query.device)[:, None] - torch.arange(t, device=query.device)[None, :]
         hidden = back < 0
         if slides:
-            hidden = hidden | (back >= sliding_window)
+            hidden = hidden | (back >= int(sliding_window or 0))
         scores = scores.masked_fill(hidden, float("-inf"))
     if s_aux is not None:
         scores = torch.cat([scores, s_aux.view(1, heads, 1, 1).expand(n, heads, q, 1)], dim=-1)
@@ -187,9 +187,12 @@ def step_cache(model: LanguageModel, n_rows: int, n_tokens: int) -> Any:
         ModelUnavailable: for a model that keeps something else than keys and values (recurrent layers).
     """
     import torch
-    from transformers.cache_utils import Cache, CacheLayerMixin
+    from transformers import cache_utils
 
-    class Layer(CacheLayerMixin):  # type: ignore[misc]
+    layer_base: Any = cache_utils.CacheLayerMixin
+    cache_base: Any = cache_utils.Cache
+
+    class Layer(layer_base):  # type: ignore[misc]
         is_sliding = False
 
         def __init__(self) -> None:
@@ -233,7 +236,7 @@ def step_cache(model: LanguageModel, n_rows: int, n_tokens: int) -> Any:
         def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
             return self.length + query_length, 0
 
-    class StepCache(Cache):  # type: ignore[misc]
+    class StepCache(cache_base):  # type: ignore[misc]
         def keep(self, rows: list[int]) -> None:
             for layer in self.layers:
                 layer.keep(rows)
