@@ -65,6 +65,36 @@ def build_parser() -> argparse.ArgumentParser:
     baselines.add_argument("file", metavar="FILE")
     add_file_options(baselines)
 
+    compress = command("compress", "an archive that decodes bit for bit on any machine")
+    compress.add_argument("file", metavar="FILE")
+    compress.add_argument("-o", "--output", required=True, metavar="OUT.lmgc")
+    compress.add_argument(
+        "--verify",
+        choices=["auto", "all", "none"],
+        default="auto",
+        help="how much is decoded as a proof; auto: whole up to 10,000 tokens, else a sample of that size",
+    )
+    add_file_options(compress)
+    add_codec_options(compress)
+    add_run_options(compress, precision=False)
+
+    decompress = command("decompress", "the gradient in an archive")
+    decompress.add_argument("archive", metavar="ARCHIVE.lmgc")
+    decompress.add_argument("-o", "--output", required=True, metavar="OUT", help=".safetensors, .npz or .npy")
+    decompress.add_argument("--tensor", action="append", default=[], dest="tensors", metavar="NAME")
+    decompress.add_argument("--model", help="where the archive's model is, if not under its own name")
+    add_run_options(decompress, precision=False)
+
+    verify = command("verify", "decodes an archive whole, and compares it with FILE where one is given")
+    verify.add_argument("archive", metavar="ARCHIVE.lmgc")
+    verify.add_argument("file", nargs="?", metavar="FILE")
+    verify.add_argument("--model", help="where the archive's model is, if not under its own name")
+    add_file_options(verify)
+    add_run_options(verify, precision=False)
+
+    describe = command("describe", "what an archive says about itself; no model needed")
+    describe.add_argument("archive", metavar="ARCHIVE.lmgc")
+
     generate = command("generate", "train a small network and record its gradients")
     generate.add_argument("-o", "--output", required=True, metavar="OUT.safetensors")
     generate.add_argument("--network", default="mlp", help="mlp, convnet, vgg16, resnet18, vit (mlp)")

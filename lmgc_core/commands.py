@@ -6,73 +6,20 @@ With --json one object goes to stdout (inspect: one a line and a file); progress
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lmgc_core.archive_commands import run_compress, run_decompress, run_describe, run_verify
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.options import codec_config, codec_configs, file_options, run_options
+from lmgc_core.terminal import ProgressLine, emit, figure, say
 
 if TYPE_CHECKING:
     from lmgc_core.codec import Progress
-    from lmgc_core.language_model import FetchProgress
     from lmgc_core.report import Report
     from lmgc_core.settings import CodecConfig
-
-
-def emit(found: Any) -> None:
-    """One JSON object as one line on stdout."""
-    sys.stdout.write(json.dumps(found, ensure_ascii=True, allow_nan=False) + "\n")
-    sys.stdout.flush()
-
-
-def say(line: str = "") -> None:
-    """One line for people on stdout; what the terminal's encoding cannot show is escaped."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-
-
-SECONDS_BETWEEN_LINES = 2.0
-
-
-class ProgressLine:
-    """Progress on stderr, on a terminal or when asked for."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.shown = bool(arguments.progress) or sys.stderr.isatty()
-        self.rewrites = sys.stderr.isatty()
-        self.last, self.next_time = "", 0.0
-
-    def show(self, text: str) -> None:
-        """Shows a line: in place on a terminal, else at most one in two seconds and none twice."""
-        now = time.monotonic()
-        if not self.shown or text == self.last or (not self.rewrites and now < self.next_time):
-            return
-        self.last, self.next_time = text, now + SECONDS_BETWEEN_LINES
-        sys.stderr.write(f"\r\033[K{text}" if self.rewrites else f"{text}\n")
-        sys.stderr.flush()
-
-    def show_fetch(self, now: FetchProgress) -> None:
-        share = f" {100 * now.done_bytes / now.total_bytes:.0f} %" if now.total_bytes else ""
-        self.show(f"model: {now.stage}{share}")
-
-    def close(self) -> None:
-        if self.shown and self.rewrites:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
-
-
-def figure(value: float | None, unit: str = "", digits: int = 4) -> str:
-    """A number for people: significant figures and unit, or n/a.
-
-    >>> figure(26.0312, "bits/parameter"), figure(None)
-    ('26.03 bits/parameter', 'n/a')
-    """
-    return "n/a" if value is None else f"{value:.{digits}g} {unit}".rstrip()
 
 
 def run_inspect(arguments: argparse.Namespace) -> int:
@@ -321,4 +268,8 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "baselines": run_baselines,
     "generate": run_generate,
     "models": run_models,
+    "compress": run_compress,
+    "decompress": run_decompress,
+    "verify": run_verify,
+    "describe": run_describe,
 }

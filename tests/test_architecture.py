@@ -24,15 +24,22 @@ ROWS = [
     ["errors"],
     ["gradient", "settings"],
     [
-        "samples", "files", "transforms", "priors", "layout", "float_text", "spelling", "punctuation", "text_reader", "serialization", "blocks", "remainder",
-        "language_model", "coder", "guarded_rounding", "exact_scoring", "container", "baselines",
+        "samples", "files", "transforms", "priors", "layout", "float_text", "spelling",
+        "punctuation", "text_reader", "serialization", "blocks", "remainder",
+        "language_model", "coder", "guarded_rounding", "exact_scoring", "byte_fields", "baselines",
     ],
     ["plan", "accounting"],
+    ["archive_plan", "segment_coding", "archive_header"],
+    ["container"],
+    ["archive_decoding"],
     ["token_efficiency", "report"],
     ["report_html", "report_files", "controls", "codec", "archive"],
     ["compare"],
     ["training"],
-    ["options", "commands", "__main__"],
+    ["options", "terminal"],
+    ["archive_commands"],
+    ["commands"],
+    ["__main__"],
 ]  # fmt: skip
 
 

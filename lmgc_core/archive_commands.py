@@ -1,0 +1,177 @@
+"""The commands about archives: compress, decompress, verify, describe."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmgc_core.errors import InvalidSetting, UnsupportedInput
+from lmgc_core.options import codec_config, file_options, run_options
+from lmgc_core.terminal import ProgressLine, emit, figure, say
+
+if TYPE_CHECKING:
+    from lmgc_core.archive_decoding import ArchiveProgress
+    from lmgc_core.language_model import LanguageModel
+
+OUTPUTS = (".safetensors", ".npz", ".npy")
+
+
+def run_compress(arguments: argparse.Namespace) -> int:
+    """Writes an archive that is proven by decoding it."""
+    from lmgc_core.archive import compress
+    from lmgc_core.files import load_gradient
+    from lmgc_core.language_model import load_model
+
+    config, options = codec_config(arguments), run_options(arguments)
+    target = Path(arguments.output)
+    if target.suffix != ".lmgc":
+        raise InvalidSetting(f"--output {target.name!r}: an archive's name ends in .lmgc")
+    gradient = load_gradient(arguments.file, **file_options(arguments))
+    progress = ProgressLine(arguments)
+    model = load_model(config.model, options, on_progress=progress.show_fetch)
+    try:
+        made = compress(
+            gradient,
+            model,
+            config,
+            options=options,
+            verify=arguments.verify,
+            on_progress=lambda now: show_archive(progress, now),
+        )
+    finally:
+        progress.close()
+    write_whole(target, made.archive)
+    found = made.report
+    if arguments.json:
+        emit(found)
+        return 0
+    rate = found["compression_rate"]
+    say(f"{target}: {found['container_bytes']} bytes, {figure(None if rate is None else 100 * rate, '% of raw')}")
+    say(
+        f"  header {found['header_bytes']} (of these, names and shapes {found['names_and_shapes_bytes']}), "
+        f"payload {found['payload_bytes']}, exceptions {found['exceptions_bytes']} bytes"
+    )
+    say(f"  surprisal {figure(found['surprisal_bits'] / 8, 'bytes', 7)} of text, verified: {found['verified']}")
+    return 0
+
+
+def run_decompress(arguments: argparse.Namespace) -> int:
+    """Writes the gradient that an archive holds."""
+    from lmgc_core.archive import decompress
+    from lmgc_core.files import save_gradient
+
+    target = Path(arguments.output)
+    if target.suffix not in OUTPUTS:
+        raise InvalidSetting(f"--output {target.name!r}: end the name in one of {', '.join(OUTPUTS)}")
+    archive = read_archive(arguments.archive)
+    progress = ProgressLine(arguments)
+    try:
+        gradient = decompress(
+            archive,
+            archive_model(arguments, progress),
+            tensors=arguments.tensors,
+            options=run_options(arguments),
+            on_progress=lambda now: show_archive(progress, now),
+        )
+    finally:
+        progress.close()
+    save_gradient(gradient, target)
+    if arguments.json:
+        emit({"file": str(target), "n_parameters": gradient.n_parameters, "sha256": gradient.digest})
+    else:
+        say(f"{target}: {gradient.n_parameters} parameters, sha256 {gradient.digest}")
+    return 0
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Decodes an archive whole, and holds it against a file where one is given."""
+    from lmgc_core.archive import verify_archive
+    from lmgc_core.files import load_gradient
+
+    archive = read_archive(arguments.archive)
+    gradient = load_gradient(arguments.file, **file_options(arguments)) if arguments.file else None
+    progress = ProgressLine(arguments)
+    try:
+        found = verify_archive(
+            archive,
+            gradient,
+            archive_model(arguments, progress),
+            options=run_options(arguments),
+            on_progress=lambda now: show_archive(progress, now),
+        )
+    finally:
+        progress.close()
+    if arguments.json:
+        emit(found)
+    else:
+        held = f", equal to {Path(arguments.file).name}" if gradient is not None else ""
+        say(f"{arguments.archive}: decodes whole{held}; sha256 {found['sha256']}")
+    return 0
+
+
+def run_describe(arguments: argparse.Namespace) -> int:
+    """What an archive says about itself; no model is needed."""
+    from lmgc_core.archive import describe
+
+    found = describe(read_archive(arguments.archive))
+    if arguments.json:
+        emit(found)
+        return 0
+    rate = found["compression_rate"]
+    say(f"{arguments.archive}: {found['container_bytes']} bytes for {found['raw_bytes']} bytes raw")
+    say(f"  {figure(None if rate is None else 100 * rate, '% of raw')}, {found['n_segments']} segments")
+    say(f"  model {found['model']['id']} ({found['model']['source'] or 'no source stated'})")
+    say(f"  decoding needs about {found['decoding']['memory_bytes'] / 1e9:.1f} GB of memory")
+    if found["lossy"]:
+        say(f"  lossy: {found['settings']['transform']}; what comes back is the transformed gradient")
+    for tensor in found["tensors"]:
+        say(f"  {tensor['name']!r}: {tensor['dtype']} {'×'.join(map(str, tensor['shape'])) or 'scalar'}")
+    return 0
+
+
+def show_archive(progress: ProgressLine, now: ArchiveProgress) -> None:
+    """One line of progress."""
+    progress.show(f"{now.stage}: {now.n_parameters_done} of {now.n_parameters} parameters")
+
+
+def archive_model(arguments: argparse.Namespace, progress: ProgressLine) -> LanguageModel | None:
+    """The model that the line names, or None to take the archive's own word."""
+    from lmgc_core.language_model import load_model
+
+    if arguments.model is None:
+        return None
+    return load_model(arguments.model, run_options(arguments), on_progress=progress.show_fetch)
+
+
+def read_archive(name: str) -> bytes:
+    """The bytes of an archive file.
+
+    Raises:
+        UnsupportedInput: when it is not there or cannot be read.
+    """
+    path = Path(name)
+    if not path.is_file():
+        raise UnsupportedInput(f"{name}: there is no such file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnsupportedInput(f"{name}: cannot be read ({error.strerror or error})") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all.
+
+    Raises:
+        UnsupportedInput: when the folder cannot be written to.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        try:
+            partial.write_bytes(content)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnsupportedInput(f"{path}: cannot be written ({error.strerror or error})") from None
