@@ -43,20 +43,10 @@ def sentencepiece_like_tokenizer() -> Any:
 
     vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
     vocab |= {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
-    for piece in [*"▁0123456789abcdefghijklmnopqrstuvwxyz-,", "▁▁", "▁a", "▁3", "ab", "00", "▁-", "▁the", "th", "he"]:
+    for piece in [*"▁0123456789abcdefghijklmnopqrstuvwxyz-,", "▁▁", "▁a", "▁3", "ab", "00", "▁-", "he", "the", "▁the"]:
         vocab.setdefault(piece, len(vocab))
-    merges = [
-        ("▁", "▁"),
-        ("▁", "a"),
-        ("▁", "3"),
-        ("a", "b"),
-        ("0", "0"),
-        ("▁", "-"),
-        ("h", "e"),
-        ("t", "h"),
-        ("▁", "the"),
-    ]
-    merges = [pair for pair in merges if "".join(pair) in vocab and all(part in vocab for part in pair)]
+    merges = [("▁", "▁"), ("▁", "a"), ("▁", "3"), ("a", "b"), ("0", "0"), ("▁", "-")]
+    merges += [("h", "e"), ("t", "he"), ("▁", "the")]
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.decoder = decoders.Sequence(

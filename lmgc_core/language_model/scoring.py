@@ -105,9 +105,9 @@ def score_windows(
     support = np.asarray(support, np.int32)
     column_of = support_columns(support, model.vocabulary_size)
     longest = max((len(w) for w in windows), default=0) + 1
-    if longest > model.context_length + 1:
+    if longest > model.context_length:
         raise InvalidSetting(
-            f"a window of {longest:,} tokens is more than {model.id} can see ({model.context_length:,}); "
+            f"a window of {longest:,} tokens, start token included, is more than {model.id} can see ({model.context_length:,}); "
             f"choose a context window of {model.context_length:,} or less"
         )
     columns = [column_of[np.asarray(w, np.int64)] for w in windows]
