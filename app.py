@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
-from pages.ui import data, forms, state, views
+from pages.ui import before, data, forms, headline, state
 from pages.ui.data import Loaded
 from pages.ui.format import count, duration, plain
 from pages.ui.frame import page_frame, show_bug, show_error
@@ -45,7 +45,7 @@ def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
         st.caption("Press Run to see what the model finds surprising.")
         with_tokens = data.tokenizer_if_here(config.model) is not None
         try:
-            views.show_preview(data.preview(gradient.digest, gradient, repr(config), config, with_tokens), with_tokens)
+            before.show_preview(data.preview(gradient.digest, gradient, repr(config), config, with_tokens), with_tokens)
         except LmgcError as error:
             show_error(error)
     tensor = max(gradient, key=lambda t: t.n_parameters)
@@ -54,9 +54,9 @@ def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
         tensor = gradient.tensor(
             st.selectbox("Histograms of", names, index=names.index(tensor.name), key=state.HISTOGRAM)
         )
-    views.show_histograms(tensor, gradient.digest)
+    before.show_histograms(tensor, gradient.digest)
     st.markdown("**Tensors**")
-    views.show_tensor_table(gradient.digest, gradient)
+    before.show_tensor_table(gradient.digest, gradient)
 
 
 def show_results(subject: Measured | None, gradient: Gradient, config: CodecConfig | None) -> None:
@@ -90,7 +90,7 @@ def show_results(subject: Measured | None, gradient: Gradient, config: CodecConf
     live()
 
 
-page_frame("Analyze")
+page_frame("Analyze", "How many bits does a language model need, and where?")
 with st.sidebar:
     loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.RUN))
     if loaded is None:
@@ -99,7 +99,7 @@ with st.sidebar:
 
 subject = Measured(gradient, loaded.title, loaded.source, config, limit) if config else None
 title, button = st.columns([6, 1], vertical_alignment="center")
-title.markdown(views.headline_words(loaded.title, gradient, ()))
+title.markdown(headline.headline_words(loaded.title, gradient, ()))
 for warning in loaded.gradient.warnings[:3]:
     st.caption(plain(warning))
 if len(loaded.gradient.warnings) > 3:

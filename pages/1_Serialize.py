@@ -50,7 +50,7 @@ def values_form() -> Tensor | None:
         return None
 
 
-page_frame("Serialize")
+page_frame("Serialize", "What becomes of a value on its way to the model?")
 with st.sidebar:
     tensor = values_form()
     n_variants = st.segmented_control(

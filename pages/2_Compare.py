@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
-from pages.ui import data, forms, state, views
+from pages.ui import data, forms, headline, state
 from pages.ui.compared import compared_form, config_of, show_comparison
 from pages.ui.frame import page_frame, show_bug, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
@@ -69,7 +69,7 @@ def show_job(manager: JobManager, wanted: str) -> None:
     live()
 
 
-page_frame("Compare")
+page_frame("Compare", "Which way of writing needs the fewest bits?")
 manager = data.jobs()
 with st.sidebar:
     subject = subject_form()
@@ -77,7 +77,7 @@ if subject is None:
     st.stop()
 wanted = job_id("compare", subject.facts)
 title, button = st.columns([6, 1], vertical_alignment="center")
-title.markdown(views.headline_words(subject.title, subject.gradient, ()))
+title.markdown(headline.headline_words(subject.title, subject.gradient, ()))
 if subject.configs and not data.model_is_here(subject.configs[0][1].model):
     show_model_offer(manager, subject.configs[0][1].model)
 running = (job := manager.get(wanted)) is not None and job.active

@@ -13,7 +13,7 @@ from pages.ui.jobs import job_id
 from pages.ui.training import go_to_analyze, show_training, training_form
 from pages.ui.work import train_work
 
-page_frame("Generate")
+page_frame("Generate", "What does a network learn by?")
 go_to_analyze()
 manager = data.jobs()
 with st.sidebar:

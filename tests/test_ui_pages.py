@@ -17,7 +17,13 @@ from pages.ui.data import Loaded
 from tests.tiny_models import tiny_llama
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("app.py", "pages/1_Serialize.py", "pages/2_Compare.py", "pages/3_Generate.py")
+QUESTIONS = {
+    "app.py": "How many bits does a language model need, and where?",
+    "pages/1_Serialize.py": "What becomes of a value on its way to the model?",
+    "pages/2_Compare.py": "Which way of writing needs the fewest bits?",
+    "pages/3_Generate.py": "What does a network learn by?",
+}
+PAGES = tuple(QUESTIONS)
 SECONDS = 120
 
 
@@ -86,7 +92,7 @@ def test_each_page_opens_alone(page: str) -> None:
     at = open_page(page).run()
     assert not at.exception
     assert not at.error
-    assert at.title[0].value in ("Analyze", "Serialize", "Compare", "Generate")
+    assert at.title[0].value == QUESTIONS[page]
 
 
 @pytest.mark.parametrize("page", PAGES[1:])
@@ -95,7 +101,7 @@ def test_each_page_opens_from_the_first(page: str) -> None:
     at.switch_page(page).run()
     assert not at.exception
     assert not at.error
-    assert at.title[0].value == page.partition("_")[2].removesuffix(".py")
+    assert at.title[0].value == QUESTIONS[page]
 
 
 def test_the_first_page_needs_neither_torch_nor_transformers() -> None:

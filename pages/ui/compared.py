@@ -10,9 +10,9 @@ import streamlit as st
 
 from lmgc_core.settings import CodecConfig, preset
 from pages.ui import figures, state
+from pages.ui.charts import show_chart
 from pages.ui.format import LOWER, count, number, plain
 from pages.ui.frame import show_error
-from pages.ui.views import show_chart
 from pages.ui.work import Comparison
 
 if TYPE_CHECKING:

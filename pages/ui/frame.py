@@ -25,8 +25,8 @@ _CSS = """
 """
 
 
-def page_frame(title: str) -> None:
-    """Sets the page up; to be called first by every page."""
+def page_frame(title: str, question: str) -> None:
+    """Sets the page up and asks its question; to be called first by every page."""
     st.set_page_config(page_title=f"{title} · LM-GC", layout="wide", initial_sidebar_state="auto")
     st.html(_CSS)
     try:
@@ -35,7 +35,7 @@ def page_frame(title: str) -> None:
                 st.page_link(path, label=f"**{label}**" if label == title else label)
     except (StreamlitAPIException, KeyError):
         pass  # a page started alone as the main script knows no other pages
-    st.title(title, anchor=False)
+    st.title(question, anchor=False)
 
 
 def show_error(error: LmgcError | str, kept: str = "") -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
-from pages.ui import state, views
+from pages.ui import headline, picture, state, strips, tables
 from pages.ui.format import count, duration, plain
 from pages.ui.frame import show_bug, show_error
 from pages.ui.jobs import JobManager, JobView
@@ -43,7 +43,7 @@ def show_run(manager: JobManager, job: JobView, baselines: JobView | None, is_ol
     _show_numbers(report, baselines)
     _show_picture_and_selection(job, report)
     st.markdown("**Tokens**")
-    views.show_strip(job.id, job.version, report)
+    strips.show_strip(job.id, job.version, report)
     _show_small_print(job, report, baselines)
     if job.phase == "done":
         _show_done(manager, job, subject, report)
@@ -58,18 +58,18 @@ def _show_numbers(report: Report, baselines: JobView | None) -> None:
             note = "file too large to run them here" if too_large else "after the run"
         else:
             note = baselines.error if baselines.phase in ("failed", "broken") else "being computed"
-    views.show_headline(report, rows, note)
+    headline.show_headline(report, rows, note)
 
 
 def _show_picture_and_selection(job: JobView, report: Report) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        view = views.picture_controls(report)
+        view = picture.picture_controls(report)
         if view:
-            views.show_picture(job.id, job.version, report, view)
+            picture.show_picture(job.id, job.version, report, view)
     with right:
         if view:
-            views.show_selected(report, view["name"])
+            picture.show_selected(report, view["name"])
 
 
 def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -> None:
@@ -77,21 +77,21 @@ def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -
         ["Where the bits go", "Along the context", "Tensors", "Baselines", "Downloads"]
     )
     with parts:
-        views.show_parts(report)
+        tables.show_parts(report)
     with context:
-        views.show_context(report)
+        tables.show_context(report)
     with tensors:
-        views.show_tensors(report)
+        tables.show_tensors(report)
     with others:
         if baselines and baselines.phase == "done":
-            views.show_baselines(baselines.result)
+            tables.show_baselines(baselines.result)
         else:
             st.caption("Shown once they have been run.")
     with files:
         if job.active:
             st.caption("Ready when the run is.")
         else:
-            views.show_downloads(job.id, job.version, report)
+            tables.show_downloads(job.id, job.version, report)
 
 
 def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Report) -> None:

@@ -12,11 +12,11 @@ from streamlit.errors import StreamlitAPIException
 
 from lmgc_core.errors import InvalidSetting, LmgcError
 from pages.ui import figures, state
+from pages.ui.charts import show_chart
 from pages.ui.format import count, number, plain, size
 from pages.ui.frame import show_bug, show_error
 from pages.ui.jobs import JobManager, JobView
 from pages.ui.models import show_progress
-from pages.ui.views import show_chart
 from pages.ui.work import Training
 
 if TYPE_CHECKING:

@@ -1,0 +1,103 @@
+"""What there is to see before any run: tensors, histograms, the text a model would read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from lmgc_core.gradient import Gradient, Tensor
+from pages.ui import data, figures
+from pages.ui.data import Preview
+from pages.ui.format import (
+    count,
+    number,
+    visible,
+)
+from pages.ui.token_strip import PAGE_TOKENS, Strip, show_token_strip
+
+if TYPE_CHECKING:
+    pass
+
+
+def show_tensor_table(digest: str, gradient: Gradient) -> None:
+    """The tensors of a gradient, with zeros and sizes."""
+    rows = data.tensor_rows(digest, gradient)
+    st.dataframe(
+        pd.DataFrame(rows[:10_000]),
+        hide_index=True,
+        height=min(330, 38 + 35 * len(rows)),
+        column_config={
+            "parameters": st.column_config.NumberColumn(format="localized"),
+            "bytes": st.column_config.NumberColumn(format="localized"),
+            "zeros %": st.column_config.NumberColumn(format="%.3g"),
+            "root mean square": st.column_config.NumberColumn(format="%.3g"),
+        },
+        alt="Table of tensors with shape, type, sizes, share of zeros and root mean square",
+    )
+
+
+def show_histograms(tensor: Tensor, digest: str) -> None:
+    """Values and exponents of one tensor, side by side."""
+    values = data.value_counts(f"{digest}/{tensor.name}", tensor)
+    exponents = data.exponent_counts(f"{digest}/{tensor.name}", tensor)
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Values**")
+        if values.counts:
+            st.plotly_chart(
+                figures.value_histogram(values.counts, values.edges),
+                config=figures.CONFIG,
+                key="value_histogram",
+                alt=f"Histogram of values from {number(values.edges[0])} to {number(values.edges[-1])}",
+            )
+        notes = [f"{count(values.n_zero)} exact zeros"]
+        if values.n_outside:
+            notes.append(f"{count(values.n_outside)} beyond the drawn range")
+        if values.n_nonfinite:
+            notes.append(f"{count(values.n_nonfinite)} not finite")
+        if values.thinned > 1:
+            notes.append(f"every {values.thinned}th value counted")
+        st.caption(", ".join(notes))
+    with right:
+        st.markdown("**Exponents**")
+        if exponents is None:
+            st.caption("Integers have no exponent field.")
+        elif exponents.counts:
+            st.plotly_chart(
+                figures.exponent_histogram(exponents.exponents, exponents.counts),
+                config=figures.CONFIG,
+                key="exponent_histogram",
+                alt=f"Histogram of exponents from 2^{exponents.exponents[0]} to 2^{exponents.exponents[-1]}",
+            )
+            st.caption(
+                f"{count(exponents.n_zero)} zeros and {count(exponents.n_denormal)} denormals have none. "
+                "This is the part a model can predict; mantissas are close to noise."
+            )
+        else:
+            st.caption("Every value is zero, denormal or not finite.")
+
+
+def show_preview(found: Preview, has_tokens: bool) -> None:
+    """The text of the first window, as tokens where a tokenizer is at hand."""
+    st.markdown("**What the model will read**")
+    if has_tokens and found.texts:
+        strip = Strip(
+            f"preview/{hash((found.texts[:PAGE_TOKENS], found.n_parameters))}",
+            range(min(len(found.texts), PAGE_TOKENS)),
+            found.texts[:PAGE_TOKENS],
+            found.token_ids[:PAGE_TOKENS],
+        )
+        show_token_strip(strip, (0.0, 1.0), key="preview_strip")
+        ratio = len(found.texts) / found.n_parameters
+        st.caption(
+            f"First window: {count(found.n_parameters)} parameters as {count(len(found.texts))} tokens, "
+            f"{number(ratio)} tokens per parameter (fewer is faster)."
+        )
+    else:
+        st.code(visible(found.text[:3000]), language=None, wrap_lines=True, height=200)
+        st.caption(
+            f"First {count(found.n_parameters)} parameters as text, whitespace made visible. "
+            "Tokens appear once the model's tokenizer is here."
+        )

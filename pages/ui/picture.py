@@ -1,0 +1,163 @@
+"""The heatmap and the parameter selected in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+
+from pages.ui import data, figures, selection, state
+from pages.ui.colour import bits_range
+from pages.ui.format import (
+    number,
+    percent,
+    shape,
+    visible,
+)
+from pages.ui.grid import REDUCERS, two_axes
+
+if TYPE_CHECKING:
+    from lmgc_core.report import Report
+
+QUANTITIES = {"llm": "model's part", "all": "all bits"}
+
+
+def picture_controls(report: Report) -> dict[str, Any]:
+    """Which tensor is drawn, which bits, how much of it, along which axes."""
+    sampled = [row for row in report.tensors if row.n_sampled]
+    names = [row.name for row in sorted(sampled, key=lambda r: -r.n_sampled)]
+    if not names:
+        return {}
+    row_of = {row.name: row for row in sampled}
+    if st.session_state.get(state.SHOWN) not in names:
+        st.session_state.pop(state.SHOWN, None)
+    first, second, third = st.columns([3, 2, 2], vertical_alignment="bottom")
+    name = first.selectbox(
+        "Tensor",
+        names,
+        key=state.SHOWN,
+        format_func=lambda n: f"{n or '(no name)'} · {shape(row_of[n].shape)}",
+    )
+    quantity = second.segmented_control(
+        "Colour",
+        list(QUANTITIES),
+        default=state.DEFAULTS[state.QUANTITY],
+        required=True,
+        format_func=QUANTITIES.get,
+        key=state.QUANTITY,
+        help="The model's part is its surprisal; all bits add the coded remainder (mantissa) of each value.",
+    )
+    row = row_of[name]
+    partly = row.n_sampled < row.n_parameters
+    extent = "whole"
+    if partly:
+        extent = third.segmented_control(
+            "Rows",
+            ["sampled", "whole"],
+            default=state.DEFAULTS[state.EXTENT],
+            required=True,
+            format_func={"sampled": "sampled only", "whole": "all"}.get,
+            key=state.EXTENT,
+        )
+    axes, at = None, ()
+    reducer = state.get(state.REDUCER)
+    pairs = two_axes(row.shape)
+    if pairs:
+        with st.expander("Axes and reduction"):
+            axes = st.selectbox(
+                "Axes",
+                [None, *pairs],
+                format_func=lambda p: "first axis × all others" if p is None else f"axis {p[0]} × axis {p[1]}",
+                key=state.AXES,
+            )
+            if axes is not None:
+                rest = [i for i in range(len(row.shape)) if i not in axes]
+                at = tuple(
+                    st.slider(f"axis {i}", 0, row.shape[i] - 1, key=f"axis_{i}") if row.shape[i] > 1 else 0
+                    for i in rest
+                )
+            reducer = st.segmented_control(
+                "A cell of several parameters shows their",
+                REDUCERS,
+                default=state.DEFAULTS[state.REDUCER],
+                required=True,
+                key=state.REDUCER,
+            )
+    return {"name": name, "quantity": quantity, "extent": extent, "axes": axes, "at": at, "reducer": reducer}
+
+
+def show_picture(run: str, version: int, report: Report, view: Mapping[str, Any]) -> None:
+    """The heatmap, its range and factor in words, and clicks on it."""
+    grid = data.bits_grid(run, version, report, **view)
+    span = bits_range(data.quantity_bits(report, view["name"], view["quantity"]))
+    chosen = state.get(state.SELECTED)
+    selected = chosen[1] if chosen and chosen[0] == view["name"] else None
+    what = "bits per parameter, model's part" if view["quantity"] == "llm" else "bits per parameter, all parts"
+    figure = data.bits_figure(run, version, repr(sorted(view.items(), key=str)), grid, span, what, selected)
+
+    def clicked() -> None:
+        event = st.session_state.get("heatmap")
+        picked = event["selection"]["points"] if event else []
+        if picked:
+            state.put(state.SELECTED, (view["name"], int(picked[0]["customdata"][0])))
+
+    st.plotly_chart(
+        figure,
+        config=figures.CONFIG,
+        key="heatmap",
+        on_select=clicked,
+        selection_mode="points",
+        alt=f"Heatmap of {what} over the tensor, colours from {span[0]:g} to {span[1]:g} bits",
+    )
+    notes = [f"{what}; colours from {span[0]:g} to {span[1]:g} bits, higher drawn as {span[1]:g}", grid.note()]
+    st.caption("; ".join(n for n in notes if n) + ". Click a cell, or type its index.")
+
+
+def show_selected(report: Report, name: str) -> None:
+    """The selected parameter: value, bits of the float, text, tokens, alternatives. Its index can be typed."""
+    raw = report.coding.raw.tensor(name)
+    chosen = state.get(state.SELECTED)
+    flat = chosen[1] if chosen and chosen[0] == name and chosen[1] < raw.n_parameters else None
+
+    def typed() -> None:
+        found = selection.parse_index(st.session_state.get("typed_index", ""), raw.shape)
+        if found is not None:
+            state.put(state.SELECTED, (name, found))
+
+    st.text_input(
+        "Selected parameter: index",
+        key="typed_index",
+        on_change=typed,
+        placeholder="17, 4, 1, 2 or a flat index",
+        help="The position in the tensor, or the flat index in C order.",
+    )
+    if flat is None:
+        st.caption("Click a cell of the picture or a token, or type an index, to see one parameter in full.")
+        return
+    bits, llm_bits = (float(np.ravel(b[name])[flat]) for b in (report.bits, report.llm_bits))
+    found = selection.describe_parameter(report, raw, flat, bits, llm_bits)
+    st.text(f"[{', '.join(map(str, found.index))}] = {found.value}")
+    if found.bits is None:
+        st.caption("Not in the sample; raise the sample to see its bits.")
+    else:
+        st.markdown(f"**{number(found.bits)} bits** in all, {number(found.llm_bits)} of them the model's part")
+    st.code(" | ".join(text for _, text in found.fields), language=None, wrap_lines=True)
+    st.caption(" | ".join(f"{label} {len(text)} bits" for label, text in found.fields))
+    if found.text is not None:
+        st.text(f"text  {visible(found.text)}")
+    tokens = report.tokens
+    for row in found.rows[:8]:
+        token = tokens.iloc[row]
+        alternatives = ", ".join(
+            f"{visible(text)} {percent(2.0 ** -float(b))}"
+            for text, b in zip(
+                data.top_texts(report.model.id, token["top_token_ids"]), list(token["top_bits"]), strict=False
+            )
+            if np.isfinite(b)
+        )
+        st.text(
+            f"{visible(token['text'])}   {number(float(token['surprisal_bits']))} bits, rank {int(token['rank']) + 1}\n"
+            f"likeliest: {alternatives}"
+        )

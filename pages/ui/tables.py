@@ -1,0 +1,147 @@
+"""The small print of a report: parts, context, tensors, baselines, downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui import data, figures, state
+from pages.ui.charts import show_chart
+from pages.ui.format import (
+    LOWER,
+    number,
+    shape,
+    size,
+)
+
+if TYPE_CHECKING:
+    from lmgc_core.report import Report
+
+PLANES_PARTS = {"head": ("sign and exponent",), "exponent": ("exponent byte",)}
+
+
+def part_names(n: int, planes: str) -> list[str]:
+    """What the modelled parts of a serialization are called.
+
+    >>> part_names(1, "head"), part_names(2, "all")
+    (['sign and exponent'], ['byte 1', 'byte 2'])
+    """
+    return (
+        list(PLANES_PARTS.get(planes, ())) if n == 1 and planes in PLANES_PARTS else [f"byte {i + 1}" for i in range(n)]
+    )
+
+
+def show_parts(report: Report) -> None:
+    """Bits by what they pay for, one chart for each dtype."""
+    for name, parts in report.parts_by_dtype.items():
+        planes = report.coding.serializers[name].serialization.planes
+        bars = dict(zip(part_names(len(parts.modelled), planes), parts.modelled, strict=True))
+        bars["separators"] = parts.separator
+        if report.coding.serializers[name].remainder_bits:
+            bars["remainder (mantissa)"] = parts.remainder
+        bars["side information"] = parts.side_information
+        if len(report.parts_by_dtype) > 1:
+            st.text(name)
+        table = pd.DataFrame({"part": list(bars), "bits_per_parameter": list(bars.values())})
+        words = ", ".join(f"{label} {number(value)}" for label, value in bars.items())
+        show_chart(figures.parts_bar(bars), f"Bits per parameter by part: {words}", f"parts_{name}", table)
+        st.caption(f"They add up to {number(parts.total)} bits per parameter.")
+
+
+def show_context(report: Report) -> None:
+    """Bits per token along the window."""
+    positions, bits = report.context_curve
+    if not positions:
+        return
+    table = pd.DataFrame({"token_position": positions, "bits_per_token": bits})
+    alt = f"Bits per token along the window, from {number(bits[0])} at its start to {number(bits[-1])} at its end"
+    show_chart(figures.context_curve(positions, bits), alt, "context", table)
+    st.caption("Means over the sampled windows. A curve that falls shows a model that learns from what it has read.")
+
+
+def show_tensors(report: Report) -> None:
+    """The table of tensors; a chosen row becomes the tensor in the picture."""
+    rows = pd.DataFrame(
+        [
+            {
+                "tensor": r.name,
+                "shape": shape(r.shape),
+                "dtype": r.dtype,
+                "parameters": r.n_parameters,
+                "sampled": r.n_sampled,
+                "bits per parameter": r.bits_per_parameter,
+                "model's part": r.llm_bits_per_parameter,
+            }
+            for r in report.tensors[:10_000]
+        ]
+    )
+
+    def chosen() -> None:
+        event = st.session_state.get("tensor_table")
+        picked = event["selection"]["rows"] if event else []
+        if picked and rows["sampled"].iat[picked[0]]:
+            state.put(state.SHOWN, str(rows["tensor"].iat[picked[0]]))
+
+    st.dataframe(
+        rows,
+        hide_index=True,
+        key="tensor_table",
+        on_select=chosen,
+        selection_mode="single-row",
+        column_config={
+            "parameters": st.column_config.NumberColumn(format="localized"),
+            "sampled": st.column_config.NumberColumn(format="localized"),
+            "bits per parameter": st.column_config.NumberColumn(format="%.3g", help=f"All parts; {LOWER}."),
+            "model's part": st.column_config.NumberColumn(format="%.3g"),
+        },
+        alt="Table of tensors with bits per parameter",
+    )
+    st.caption(
+        "Bits per parameter of the sampled values, side information apart; lower is better. Select a row to see it."
+    )
+
+
+def show_baselines(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Every baseline with its rate, the best first."""
+    table = pd.DataFrame(
+        [
+            {
+                "baseline": r["id"],
+                "% of raw": None if r["compression_rate"] is None else 100 * r["compression_rate"],
+                "size": size(r["bytes"]),
+                "decoded and compared": "yes" if r["verified"] else (r.get("reason") or "no"),
+            }
+            for r in rows
+        ]
+    ).sort_values("% of raw", na_position="last")
+    st.dataframe(
+        table,
+        hide_index=True,
+        column_config={"% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER)},
+        alt="Table of baselines with their rates",
+    )
+    st.caption("Whole chosen tensors, not the sample; lower is better.")
+
+
+def show_downloads(run: str, version: int, report: Report) -> None:
+    """The files that the command line writes."""
+    kinds = {
+        "report.json": ("application/json", "every number"),
+        "tokens.parquet": ("application/vnd.apache.parquet", "a row a token"),
+        "bits.npz": ("application/zip", "bits per parameter in the tensors' shapes"),
+        "report.html": ("text/html", "numbers and pictures in one file"),
+    }
+    with st.container(horizontal=True):
+        for name, (mime, about) in kinds.items():
+            st.download_button(
+                name,
+                lambda name=name: data.report_file(run, version, name, report),
+                name,
+                mime,
+                key=f"download_{name}",
+                on_click="ignore",
+                help=about,
+            )
