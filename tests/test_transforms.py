@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lmgc_core.errors import CorruptContainer, InvalidSetting
@@ -21,6 +21,7 @@ from lmgc_core.transforms import (
     transform_gradient,
 )
 from lmgc_core.transforms.exact import from_float64, is_finite, is_nan, to_float64
+from lmgc_core.transforms.positions import pack_positions, unpack_positions
 from lmgc_core.transforms.side import SideReader, SideWriter
 from lmgc_core.transforms.sparsifiers import kept_count
 
@@ -121,12 +122,14 @@ def test_contract_on_shapes(spelling: str, shape: tuple[int, ...]) -> None:
 
 finite_values = st.one_of(
     st.floats(-1, 1),
+    st.integers(-3, 3).map(lambda ulps: 1 + ulps * 2.0**-52),
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from([0.0, -0.0, 5e-324, 1e-310, 1.7976931348623157e308, -1.7976931348623157e308]),
 )
 
 
 @settings(max_examples=300, deadline=None)
+@example([1.0, 0.9999999999999999], 2, 0, DTYPES["float64"])
 @given(
     values=st.lists(finite_values, min_size=1, max_size=30),
     bits=st.integers(1, 16),
@@ -144,7 +147,8 @@ def test_uniform_error_is_at_most_one_step(values: list[float], bits: int, block
         part, back = x[first : first + size], y[first : first + size]
         levels = 2**bits - 1
         with np.errstate(over="ignore"):
-            step = part.max() / levels - part.min() / levels
+            span = part.max() - part.min()
+            step = span / levels if math.isfinite(span) else part.max() / levels - part.min() / levels
             # the scale is rounded up to float32, and quotients of denormals are themselves rounded
             assert (np.abs(part / 2 - back / 2) <= step / 2 * (1 + 1e-6) + 5e-324).all()
         assert (back[part == 0] == 0).all()
@@ -346,6 +350,23 @@ def test_positions_round_trip_within_a_bitmap(n: int, data: st.DataObject) -> No
     reader.finish()
 
 
+def test_positions_of_every_method_round_trip() -> None:
+    rng = np.random.default_rng(13)
+    n = 6000
+    striped = np.arange(n)[(np.arange(n) // 7) % 50 == 3]
+    halves = np.sort(rng.choice(n, n // 2, replace=False))
+    few = np.sort(rng.choice(n, 60, replace=False))
+    pattern = rng.random(64) < 0.5
+    bits = np.flatnonzero(np.tile(pattern, n // 64 + 1)[:n])
+    methods = set()
+    for chosen in (striped, halves, few, bits):
+        data = pack_positions(chosen, n)
+        methods.add(data[0] if data[0] in (0, 100, 101) else "rice")
+        found, used = unpack_positions(data + b"more", len(chosen), n)
+        assert (found.tolist(), used) == (chosen.tolist(), len(data))
+    assert methods == {0, 100, 101, "rice"}
+
+
 def test_positions_cost_near_their_entropy() -> None:
     rng = np.random.default_rng(5)
     n = 40_000
@@ -357,7 +378,9 @@ def test_positions_cost_near_their_entropy() -> None:
         assert 8 * len(writer.data) < 1.06 * entropy_bits + 24
 
 
-@pytest.mark.parametrize("spelling", ["uniform:8", "qsgd:4", "sign", "topk:0.2", "randk:0.5", "topk:0.3+uniform:12:4"])
+@pytest.mark.parametrize(
+    "spelling", ["uniform:8", "qsgd:4", "sign", "topk:0.2", "topk:0.08", "randk:0.5", "topk:0.3+uniform:12:4"]
+)
 def test_damaged_side_information_is_refused(spelling: str) -> None:
     rng = np.random.default_rng(6)
     x = rng.normal(size=50).astype("f4")

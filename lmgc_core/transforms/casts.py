@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from lmgc_core.gradient import DTYPES, DType, Tensor, TensorSpec
 from lmgc_core.transforms.exact import from_float64, to_float64
-from lmgc_core.transforms.side import Indices, SideReader, SideWriter
+from lmgc_core.transforms.positions import Indices
+from lmgc_core.transforms.side import SideReader, SideWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from typing import Protocol
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient, Tensor, TensorSpec
 from lmgc_core.transforms.casts import Cast
+from lmgc_core.transforms.positions import Indices
 from lmgc_core.transforms.quantisers import Qsgd, Sign, Uniform
-from lmgc_core.transforms.side import Indices, SideInformation, SideReader, SideWriter
+from lmgc_core.transforms.side import SideInformation, SideReader, SideWriter
 from lmgc_core.transforms.sparsifiers import RandomK, TopK
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from lmgc_core.gradient import DTYPES, Tensor, TensorSpec, Words
 from lmgc_core.transforms.exact import Float64s, from_float64, is_finite, largest_finite, to_float64
-from lmgc_core.transforms.side import Indices, SideReader, SideWriter
+from lmgc_core.transforms.positions import Indices
+from lmgc_core.transforms.side import SideReader, SideWriter
 from lmgc_core.transforms.sparsifiers import random_words
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -117,13 +118,16 @@ class Uniform:
         high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
         low, high = np.where(low > high, 0.0, low), np.where(low > high, 0.0, high)
         with np.errstate(all="ignore"):
-            steps = np.minimum(high / top_code - low / top_code, np.finfo(np.float64).max)
-            short = steps * top_code < high - low
+            spans = high - low
+            steps = np.where(np.isfinite(spans), spans / top_code, high / top_code - low / top_code)
+            steps = np.minimum(steps, np.finfo(np.float64).max)
+            short = steps * top_code < spans
             steps = np.where(short & (steps < np.finfo(np.float64).max), np.nextafter(steps, np.inf), steps)
         steps = _write_scales(side, steps)
         has_zero = (low <= 0) & (high >= 0)
         divisors = np.where(steps == 0, 1.0, steps)
-        zeros = np.where(has_zero, np.clip(np.rint(-low / divisors), 0, top_code), 0.0)
+        with np.errstate(over="ignore"):
+            zeros = np.where(has_zero, np.clip(np.rint(-low / divisors), 0, top_code), 0.0)
         side.flags(has_zero)
         side.array(zeros[has_zero], "u1" if self.bits <= 8 else "u2")
         side.array(from_float64(low[~has_zero], tensor.dtype), tensor.dtype.word.name)

@@ -2,8 +2,7 @@
 
 Inverse pair: `SideWriter` / `SideReader`. Every chunk ends where its reader stops, so nothing but
 the content takes room, and `SideInformation.n_bytes` is exactly `len(to_bytes())`: what an archive
-stores is what the report counts. Sets of positions are written as a bitmap or as Rice-coded gaps,
-whichever is shorter (S. W. Golomb 1966, R. F. Rice 1979).
+stores is what the report counts.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.errors import CorruptContainer
-
-Indices = npt.NDArray[np.int64]
-
-_BITMAP = 0  # any other method byte is one more than the Rice parameter
+from lmgc_core.transforms.positions import Indices, pack_positions, unpack_positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +67,7 @@ class SideWriter:
 
     def positions(self, indices: Indices, n: int) -> None:
         """A set of rising positions below n whose size the reader knows; nothing for none or all of them."""
-        k = len(indices)
-        if k in (0, n):
-            return
-        gaps = np.diff(indices, prepend=-1) - 1
-        near = max(0, int(np.log2((n - k) / k + 1)))
-        rice, gap_bytes = min(
-            ((r, (k * r + 7) // 8 + (k + int((gaps >> r).sum()) + 7) // 8) for r in range(max(0, near - 2), near + 2)),
-            key=lambda option: option[1],
-        )
-        if (n + 7) // 8 <= gap_bytes:
-            self.data.append(_BITMAP)
-            flags = np.zeros(n, np.bool_)
-            flags[indices] = True
-            self.flags(flags)
-            return
-        self.data.append(rice + 1)
-        low = gaps[:, None] >> np.arange(rice - 1, -1, -1, dtype=np.int64) & 1
-        self.flags(low.reshape(-1).astype(np.bool_))
-        stops = np.cumsum((gaps >> rice) + 1) - 1
-        unary = np.zeros(int(stops[-1]) + 1, np.bool_)
-        unary[stops] = True
-        self.flags(unary)
+        self.data += pack_positions(indices, n)
 
 
 @dataclass(slots=True)
@@ -131,32 +106,9 @@ class SideReader:
         return np.unpackbits(packed, count=n).astype(np.bool_)
 
     def positions(self, k: int, n: int) -> Indices:
-        if k > n:
-            raise CorruptContainer(f"side information names {k} positions among {n}")
-        if k in (0, n):
-            return np.arange(k, dtype=np.int64)
-        method = self.take(1)[0]
-        if method == _BITMAP:
-            found = np.flatnonzero(self.flags(n))
-            if len(found) != k:
-                raise CorruptContainer(f"side information marks {len(found)} positions, {k} are needed")
-            return found.astype(np.int64)
-        rice = method - 1
-        if rice > 62:
-            raise CorruptContainer(f"side information has the unknown method {method}")
-        low = self.flags(k * rice).reshape(k, rice).astype(np.int64) @ (
-            1 << np.arange(rice - 1, -1, -1, dtype=np.int64)
-        )
-        longest = (k + (n - k >> rice) + 7) // 8
-        stops = np.flatnonzero(np.unpackbits(np.frombuffer(self.data, np.uint8)[self.offset :][:longest]))[:k]
-        if len(stops) < k:
-            raise CorruptContainer(f"side information holds {len(stops)} positions, {k} are needed")
-        self.take(int(stops[-1]) // 8 + 1)
-        gaps = (np.diff(stops, prepend=-1) - 1 << rice) + low
-        indices = np.cumsum(gaps + 1) - 1
-        if indices[-1] >= n:
-            raise CorruptContainer(f"side information names position {int(indices[-1])} among {n}")
-        return indices.astype(np.int64)
+        indices, used = unpack_positions(self.data[self.offset :], k, n)
+        self.offset += used
+        return indices
 
     def finish(self) -> None:
         """Raises CorruptContainer where bytes are left over."""

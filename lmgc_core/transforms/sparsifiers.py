@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from lmgc_core.gradient import Tensor, TensorSpec, Words
 from lmgc_core.transforms.exact import is_nan, magnitude_words
-from lmgc_core.transforms.side import Indices, SideReader, SideWriter
+from lmgc_core.transforms.positions import Indices
+from lmgc_core.transforms.side import SideReader, SideWriter
 
 
 def kept_count(fraction: float, n: int) -> int:
