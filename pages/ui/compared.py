@@ -92,10 +92,8 @@ def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | 
             [r["baseline"] for r in drawn],
         )
         words = ", ".join(f"{r['settings']} {number(r['% of raw'])}" for r in drawn)
-        show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates")
-        st.caption(
-            "Settings: estimates on one sample, with 95 % intervals. Baselines: whole tensors, decoded and compared."
-        )
+        note = "Settings: estimates on one sample, with 95 % intervals. Baselines: whole tensors, decoded and compared."
+        show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates", note=note)
     table = pd.DataFrame(rows)
     if len(table):
         low_high = [

@@ -24,7 +24,7 @@ CONFIG: dict[str, Any] = {
     "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"],
     "toImageButtonOptions": {"format": "png", "scale": 2},
 }
-_MARGIN = {"l": 60, "r": 16, "t": 12, "b": 48}
+_MARGIN = {"l": 60, "r": 16, "t": 12, "b": 44}
 _SVG_POINTS = 1500
 
 

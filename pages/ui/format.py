@@ -84,18 +84,18 @@ def interval(low_high: Sequence[float] | None, centre: float | None) -> str:
     """A 95 % interval of a rate: "±0.4 points, estimate", "exact" when it has no width.
 
     >>> interval([0.80, 0.82], 0.81)
-    '±1.0 points (95 %), estimate'
+    '±1.0 points, estimate'
     >>> interval(None, 0.81)
-    'estimate, too few blocks for an interval'
+    'estimate, too few blocks'
     """
     if centre is None:
         return ABSENT
     if low_high is None:
-        return "estimate, too few blocks for an interval"
+        return "estimate, too few blocks"
     low, high = low_high
     if high <= low:
         return "all of it measured, no estimate"
-    return f"±{number(100 * (high - low) / 2, 2)} points (95 %), estimate"
+    return f"±{number(100 * (high - low) / 2, 2)} points, estimate"
 
 
 def size(n_bytes: int | None) -> str:

@@ -50,27 +50,28 @@ def show_headline(report: Report, baselines: Sequence[Mapping[str, Any]] | None,
     cards[0].metric(
         "bits per parameter",
         number(totals.bits_per_parameter),
-        delta=f"{raw}, {LOWER}",
+        delta=f"{raw}, ratio {number(totals.compression_ratio)} ×",
         delta_color="off",
         border=True,
-        help="Everything counted: text, what the text leaves out, and side information.",
+        help=f"Everything counted: text, what the text leaves out, and side information; {LOWER}. "
+        f"Ratio: raw size over size, {HIGHER}.",
     )
     cards[1].metric(
-        f"of raw, ratio {number(totals.compression_ratio)} ×",
+        "rate, % of raw",
         percent(totals.compression_rate),
         delta=interval(totals.rate_ci95, totals.compression_rate),
         delta_color="off",
         border=True,
-        help=f"Size over raw size; {LOWER}, 100 % is no gain. The interval holds for the sample of blocks. "
-        f"Ratio: raw size over size, {HIGHER}.",
+        help=f"Size over raw size; {LOWER}, 100 % is no gain. The interval tells how far the sample of blocks may be "
+        "from the whole.",
     )
     cards[2].metric(
         "tokens per parameter",
         number(totals.tokens_per_parameter),
-        delta=f"{number(totals.raw_bytes_per_token)} raw bytes per token, {HIGHER}",
+        delta=f"{number(totals.raw_bytes_per_token)} raw bytes per token",
         delta_color="off",
         border=True,
-        help="Tokens cost time: fewer per parameter is faster.",
+        help=f"Tokens cost time: fewer per parameter is faster; of raw bytes per token, {HIGHER}.",
     )
     best = best_baseline(baselines or [])
     if best is None or totals.compression_rate is None:
@@ -79,13 +80,20 @@ def show_headline(report: Report, baselines: Sequence[Mapping[str, Any]] | None,
         )
     else:
         gap = totals.compression_rate - best["compression_rate"]
+        low, high = totals.rate_ci95 or (0.0, 0.0)
+        spread = f", ±{number(50 * (high - low), 2)} points" if high > low else ""
         cards[3].metric(
             "against the best baseline",
             points(gap),
-            delta=f"{best['id']}: {percent(best['compression_rate'])}",
+            delta=f"{best['id']}: {percent(best['compression_rate'])}{spread}",
             delta_color="off",
             border=True,
-            help=f"Percentage points of raw; negative means smaller than the best compressor without a language model. "
-            f"Baselines are whole files, decoded and compared. The model itself ({count(report.model.n_parameters)} "
-            "parameters) is not counted in either.",
+            help="Percentage points of raw; negative means smaller than the best compressor without a language model. "
+            "The interval is the sample's. Baselines are whole files, decoded and compared. The model itself "
+            f"({count(report.model.n_parameters)} parameters) is not counted in either.",
         )
+    sampled = len({r.window.block for r in report.results})
+    scope = f"Estimated from {count(sampled)} of {count(len(report.coding.blocks))} blocks"
+    if report.complete:
+        scope = "The whole file, no estimate"
+    st.caption(f"{scope}. Bits, rate and tokens: {LOWER}. Bytes per token and ratio: {HIGHER}.")

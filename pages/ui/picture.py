@@ -33,7 +33,7 @@ def picture_controls(report: Report) -> dict[str, Any]:
     row_of = {row.name: row for row in sampled}
     if st.session_state.get(state.SHOWN) not in names:
         st.session_state.pop(state.SHOWN, None)
-    first, second, third = st.columns([3, 2, 2], vertical_alignment="bottom")
+    first, second, third, fourth = st.columns([4, 3, 3, 2], vertical_alignment="bottom")
     name = first.selectbox(
         "Tensor",
         names,
@@ -65,7 +65,7 @@ def picture_controls(report: Report) -> dict[str, Any]:
     reducer = state.get(state.REDUCER)
     pairs = two_axes(row.shape)
     if pairs:
-        with st.expander("Axes and reduction"):
+        with fourth.popover("Axes", width="stretch"):
             axes = st.selectbox(
                 "Axes",
                 [None, *pairs],

@@ -62,14 +62,14 @@ def _show_numbers(report: Report, baselines: JobView | None) -> None:
 
 
 def _show_picture_and_selection(job: JobView, report: Report) -> None:
-    left, right = st.columns([3, 2], gap="medium")
+    view = picture.picture_controls(report)
+    if not view:
+        return
+    left, right = st.columns([5, 3], gap="medium")
     with left:
-        view = picture.picture_controls(report)
-        if view:
-            picture.show_picture(job.id, job.version, report, view)
+        picture.show_picture(job.id, job.version, report, view)
     with right:
-        if view:
-            picture.show_selected(report, view["name"])
+        picture.show_selected(report, view["name"])
 
 
 def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -> None:

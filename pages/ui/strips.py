@@ -25,11 +25,7 @@ def show_strip(run: str, version: int, report: Report) -> None:
     if tokens.empty:
         return
     n_pages = -(-len(tokens) // PAGE_TOKENS)
-    page = 1
-    if n_pages > 1:
-        if (st.session_state.get(state.STRIP_PAGE) or 1) > n_pages:
-            st.session_state[state.STRIP_PAGE] = n_pages
-        page = st.pagination(n_pages, key=state.STRIP_PAGE)
+    page = min(int(state.get(state.STRIP_PAGE) or 1), n_pages)
     first = (page - 1) * PAGE_TOKENS
     part = tokens.iloc[first : first + PAGE_TOKENS]
     span = bits_range(tokens["surprisal_bits"])
@@ -46,6 +42,10 @@ def show_strip(run: str, version: int, report: Report) -> None:
         f"{count(len(tokens))} tokens, {count(len(report.results))} windows; colours from 0 to {span[1]:g} bits, "
         "the bar at a token's foot grows with them. Arrow keys move, Enter selects."
     )
+    if n_pages > 1:
+        if st.session_state.get(state.STRIP_PAGE, 1) > n_pages:
+            st.session_state[state.STRIP_PAGE] = n_pages
+        st.pagination(n_pages, key=state.STRIP_PAGE)
 
 
 def strip_of(version: str, first: int, part: pd.DataFrame, model: str) -> Strip:

@@ -47,8 +47,8 @@ def show_parts(report: Report) -> None:
             st.text(name)
         table = pd.DataFrame({"part": list(bars), "bits_per_parameter": list(bars.values())})
         words = ", ".join(f"{label} {number(value)}" for label, value in bars.items())
-        show_chart(figures.parts_bar(bars), f"Bits per parameter by part: {words}", f"parts_{name}", table)
-        st.caption(f"They add up to {number(parts.total)} bits per parameter.")
+        note = f"They add up to {number(parts.total)} bits per parameter."
+        show_chart(figures.parts_bar(bars), f"Bits per parameter by part: {words}", f"parts_{name}", table, note)
 
 
 def show_context(report: Report) -> None:
@@ -58,8 +58,8 @@ def show_context(report: Report) -> None:
         return
     table = pd.DataFrame({"token_position": positions, "bits_per_token": bits})
     alt = f"Bits per token along the window, from {number(bits[0])} at its start to {number(bits[-1])} at its end"
-    show_chart(figures.context_curve(positions, bits), alt, "context", table)
-    st.caption("Means over the sampled windows. A curve that falls shows a model that learns from what it has read.")
+    note = "Means over the sampled windows. A curve that falls shows a model that learns from what it has read."
+    show_chart(figures.context_curve(positions, bits), alt, "context", table, note)
 
 
 def show_tensors(report: Report) -> None:
