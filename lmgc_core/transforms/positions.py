@@ -91,7 +91,8 @@ def _from_gaps(gaps: Indices, k: int, n: int) -> Indices:
         raise CorruptContainer(f"side information holds {len(gaps)} positions, {k} are needed")
     if (gaps < 0).any() or (gaps >= n).any() or int(gaps.sum()) + k > n:
         raise CorruptContainer(f"side information names a position past {n}")
-    return np.cumsum(gaps + 1) - 1
+    indices: Indices = np.cumsum(gaps + 1) - 1
+    return indices
 
 
 def _pack_rice(gaps: Indices, rice: int) -> bytes:
