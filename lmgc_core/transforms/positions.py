@@ -91,8 +91,7 @@ def _from_gaps(gaps: Indices, k: int, n: int) -> Indices:
         raise CorruptContainer(f"side information holds {len(gaps)} positions, {k} are needed")
     if (gaps < 0).any() or (gaps >= n).any() or int(gaps.sum()) + k > n:
         raise CorruptContainer(f"side information names a position past {n}")
-    indices: Indices = np.cumsum(gaps + 1) - 1
-    return indices
+    return np.cumsum(gaps + 1) - 1
 
 
 def _pack_rice(gaps: Indices, rice: int) -> bytes:
@@ -129,7 +128,8 @@ def _gap_bytes(gaps: Indices) -> bytes:
 def _gaps_of(data: bytes) -> Indices:
     values = np.frombuffer(data, np.uint8).astype(np.int64)
     ends = np.flatnonzero(values != _GO_ON)
-    return values[ends] + _GO_ON * (np.diff(ends, prepend=-1) - 1)
+    gaps: Indices = values[ends] + _GO_ON * (np.diff(ends, prepend=-1) - 1)
+    return gaps
 
 
 def _filters() -> list[dict[str, Any]]:
