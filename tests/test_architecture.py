@@ -14,7 +14,7 @@ CORE = sorted((ROOT / "lmgc_core").rglob("*.py"))
 APP = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py"))]
 HEAVY = {"torch", "transformers", "pandas", "pyarrow", "sklearn", "ml_dtypes", "safetensors", "tokenizers", "scipy"}
 HOMES = {
-    "constriction": ("lmgc_core/coder.py",),
+    "constriction": ("lmgc_core/coder.py", "lmgc_core/baselines/planes.py"),
     "transformers": ("lmgc_core/language_model/",),
     "plotly": ("pages/ui/",),
     "streamlit": ("app.py", "pages/"),
