@@ -31,6 +31,8 @@ _HOMES = {
     "verify_archive": "archive",
     "describe": "archive",
     "record_gradients": "training",
+    "generate": "training",
+    "GenerateConfig": "training",
     "compare": "compare",
     "count_tokens": "token_efficiency",
     "apply_transform": "transforms",
