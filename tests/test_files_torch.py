@@ -288,6 +288,13 @@ def test_no_tensors_is_said(tmp_path: Path) -> None:
     assert "no tensors" in refusal(saved({"epoch": 3}, tmp_path))
 
 
+def test_names_that_are_no_text_are_an_error(tmp_path: Path) -> None:
+    path = saved({"abc": floats()}, tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        pickled = next(archive.read(n) for n in archive.namelist() if n.endswith("data.pkl"))
+    assert "no valid text" in refusal(rewritten(path, {"data.pkl": pickled.replace(b"abc", b"\xed\xa0\x80")}))
+
+
 def test_programs_are_named(tmp_path: Path) -> None:
     path = tmp_path / "m.pt"
     with zipfile.ZipFile(path, "w") as archive:

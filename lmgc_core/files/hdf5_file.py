@@ -32,8 +32,11 @@ def open_hdf5(file: FileBytes, options: ReadOptions) -> Source:
     refused: dict[str, str] = {}
     grown = 0
 
-    def visit(name: str, item: Any) -> None:
+    def visit(name: Any, item: Any) -> None:
         nonlocal grown
+        if isinstance(name, bytes):  # h5py's answer to names that are no UTF-8
+            refused[one_line(name)] = "a name that is no valid text; rename it"
+            return
         if not isinstance(item, h5py.Dataset):
             return
         if reason := _refusal(item):

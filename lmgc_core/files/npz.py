@@ -13,7 +13,7 @@ import numpy as np
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.npy import MAGIC, MAX_HEADER_BYTES, NpyHeader, RefusedMember, check_length, parse_npy_header
-from lmgc_core.files.source import CHUNK_BYTES, ReadOptions, Source, empty_words, make_source, one_line, too_large
+from lmgc_core.files.source import ReadOptions, Source, empty_words, make_source, one_line, too_large
 from lmgc_core.files.zip_archive import compressed_bytes, member_pieces, open_zip
 from lmgc_core.gradient import TensorSpec, Words
 
@@ -52,15 +52,12 @@ def open_npz(file: FileBytes, options: ReadOptions) -> Source:
             yield fetch(spec)
             return
         stored_type = spec.dtype.word.newbyteorder("<" if header.byte_order == "little" else ">")
-        held = bytearray()
+        rest = b""
         for piece in member_pieces(archive, member, header.n_bytes, spec.raw_bytes):
-            held += piece
-            if len(held) >= CHUNK_BYTES:
-                whole = len(held) - len(held) % spec.dtype.item_bytes
-                yield np.frombuffer(bytes(held[:whole]), stored_type).astype(spec.dtype.word, copy=False)
-                del held[:whole]
-        if held:
-            yield np.frombuffer(bytes(held), stored_type).astype(spec.dtype.word, copy=False)
+            piece = rest + piece
+            whole = len(piece) - len(piece) % spec.dtype.item_bytes
+            rest = piece[whole:]
+            yield np.frombuffer(piece[:whole], stored_type).astype(spec.dtype.word, copy=False)
 
     def fetch(spec: TensorSpec) -> Words:
         member, header = members[spec.name]

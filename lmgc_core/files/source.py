@@ -144,6 +144,10 @@ def make_source(
         if name in seen:
             raise UnsupportedInput(f"duplicate name: two tensors are both called {name!r}; give each its own name")
         seen.add(name)
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise UnsupportedInput(f"the name {name!r} is no valid text; give that tensor another") from None
     if not specs and refused:
         first, why = next(iter(refused.items()))
         more = f" (and {len(refused) - 1} more members like it)" if len(refused) > 1 else ""

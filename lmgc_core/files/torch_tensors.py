@@ -19,6 +19,7 @@ from lmgc_core.gradient import DTYPES, TensorSpec, Words, tensor_from_array
 
 MAX_DEPTH = 100
 MAX_PLACES = 2_000_000
+CONTAINER_PLACES = 20  # a dict or list counts for more than a number, as it takes longer to walk
 
 
 @dataclass(slots=True)
@@ -57,18 +58,22 @@ def collect(content: Any) -> Found:
 
 class _Walk:
     def __init__(self, found: Found) -> None:
-        self.found = found
-        self.places = 0
-
-    def visit(self, value: Any, name: str, depth: int) -> None:
         import torch
 
+        self.found = found
+        self.places = 0
+        self.storages = torch.storage.TypedStorage, torch.UntypedStorage
+        self.tensor = torch.Tensor
+
+    def visit(self, value: Any, name: str, depth: int) -> None:
         self.places += 1
+        if isinstance(value, Mapping | list | tuple):
+            self.places += CONTAINER_PLACES
         if depth > MAX_DEPTH or self.places > MAX_PLACES:
             raise UnsupportedInput(
                 f"nested more than {MAX_DEPTH} deep or {MAX_PLACES:,} wide; save a flat dict of tensors"
             )
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, self.tensor):
             self.add(value, name)
         elif isinstance(value, StoredArray):
             self.add_array(value, name)
@@ -78,7 +83,7 @@ class _Walk:
         elif isinstance(value, list | tuple):
             for index, inner in enumerate(value):
                 self.visit(inner, _join(name, index), depth + 1)
-        elif isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage):
+        elif isinstance(value, self.storages):
             self.refuse(name, "a storage without shape; save the tensor itself")
 
     def add(self, tensor: Any, name: str) -> None:
