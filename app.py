@@ -16,8 +16,6 @@ from pages.ui.models import forecast_seconds, show_model_offer
 from pages.ui.runs import show_run
 from pages.ui.work import Measured, measure_work, submit_baselines
 
-POLL_SECONDS = 0.5
-
 
 def settings(loaded: Loaded) -> tuple[Gradient, CodecConfig | None, int]:
     """The sidebar below the gradient: everything a run depends on. None where settings do not fit."""
@@ -77,13 +75,13 @@ def show_results(subject: Measured | None, gradient: Gradient, config: CodecConf
         return
     state.set_job(state.RUN, shown.id)
     baselines = submit_baselines(manager, shown.subject.gradient) if shown.phase == "done" else None
-    active = shown.active or (baselines is not None and baselines.active)
+    pace = shown.poll_seconds or (baselines.poll_seconds if baselines else None)
 
-    @st.fragment(run_every=POLL_SECONDS if active else None)
+    @st.fragment(run_every=pace)
     def live() -> None:
         job = manager.get(shown.id)
         found = manager.get(baselines.id) if baselines else None
-        if job is None or (active and not job.active and not (found and found.active)):
+        if job is None or pace != (job.poll_seconds or (found.poll_seconds if found else None)):
             st.rerun()
         show_run(manager, job, found, is_older=shown.id != wanted)
 

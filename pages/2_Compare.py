@@ -56,13 +56,13 @@ def show_job(manager: JobManager, wanted: str) -> None:
         return
     state.set_job(state.COMPARISON, job.id)
     baselines = submit_baselines(manager, job.subject.gradient) if job.phase == "done" else None
-    active = job.active or (baselines is not None and baselines.active)
+    pace = job.poll_seconds or (baselines.poll_seconds if baselines else None)
 
-    @st.fragment(run_every=0.5 if active else None)
+    @st.fragment(run_every=pace)
     def live() -> None:
         now = manager.get(job.id)
         found = manager.get(baselines.id) if baselines else None
-        if now is None or (active and not now.active and not (found and found.active)):
+        if now is None or pace != (now.poll_seconds or (found.poll_seconds if found else None)):
             st.rerun()
         show_outcome(manager, now, found)
 

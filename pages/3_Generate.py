@@ -44,11 +44,11 @@ state.set_job(state.TRAINING, job.id)
 shown = job
 
 
-@st.fragment(run_every=0.5 if shown.active else None)
+@st.fragment(run_every=shown.poll_seconds)
 def live() -> None:
     """The training on the screen, polled while it is active."""
     now = manager.get(shown.id)
-    if now is None or (shown.active and not now.active):
+    if now is None or now.poll_seconds != shown.poll_seconds:
         st.rerun()
     show_training(manager, now, now.subject)
 

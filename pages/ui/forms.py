@@ -6,6 +6,7 @@ moves them; only moved ones count as explicit.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -117,7 +118,7 @@ def _from_upload() -> Loaded | None:
     raw_dtype = _raw_dtype_form()
     if file is None:
         return None
-    return data.load_upload(file.name, file.getvalue(), raw_dtype)
+    return _once((file.file_id, raw_dtype), lambda: data.load_upload(file.name, file.getvalue(), raw_dtype))
 
 
 def _from_path() -> Loaded | None:
@@ -126,7 +127,17 @@ def _from_path() -> Loaded | None:
     if not text.strip():
         return None
     path = Path(text.strip()).expanduser()
-    return data.load_file(path, path.name, "path", raw_dtype)
+    stamp = (os.path.getmtime(path), os.path.getsize(path)) if os.path.isfile(path) else None
+    return _once((str(path), stamp, raw_dtype), lambda: data.load_file(path, path.name, "path", raw_dtype))
+
+
+def _once(token: tuple[Any, ...], load: Callable[[], Loaded]) -> Loaded:
+    """What `load` gives, kept until another file is chosen: a page runs again at every touch."""
+    kept = state.get(state.KEPT_FILE)
+    if kept is None or kept[0] != token:
+        kept = (token, load())
+        state.put(state.KEPT_FILE, kept)
+    return kept[1]  # type: ignore[no-any-return]
 
 
 def _from_training() -> Loaded | None:

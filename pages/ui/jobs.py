@@ -63,6 +63,13 @@ class JobView:
         """Waiting or running."""
         return self.phase in ACTIVE
 
+    @property
+    def poll_seconds(self) -> float | None:
+        """How often a page should look: seldom while there is nothing to see, None when it will not change."""
+        if not self.active:
+            return None
+        return 2.0 if self.fraction is None and self.partial is None else 0.5
+
     def seconds_left(self, now: float) -> float | None:
         """An estimate from the fraction done so far; None while there is nothing to go by."""
         if self.started_at is None or not self.fraction or self.phase != "running":

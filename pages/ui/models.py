@@ -57,7 +57,7 @@ def show_model_offer(manager: JobManager, model: str) -> None:
 def _fetch_state(manager: JobManager, model: str) -> None:
     job = manager.get(job_id("fetch", {"model": model}))
 
-    @st.fragment(run_every=0.5 if job is not None and job.active else None)
+    @st.fragment(run_every=1.0 if job is not None and job.active else None)
     def live() -> None:
         now = manager.get(job.id) if job is not None else None
         if now is not None and now.active:

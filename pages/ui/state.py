@@ -21,6 +21,7 @@ TENSORS = "tensors"  # names; empty is all
 RAW_DTYPE = "raw_dtype"
 LOADED = "loaded"  # the last gradient that could be read, and where it came from
 UPLOAD = "upload"
+KEPT_FILE = "kept_file"  # (what names an upload or path, the gradient read from it)
 
 # settings
 MODEL = "model"
@@ -81,6 +82,7 @@ DEFAULTS: dict[str, Any] = {
     TENSORS: [],
     RAW_DTYPE: "",
     LOADED: None,
+    KEPT_FILE: None,
     MODEL: DEFAULT_MODEL,
     PRESET: "best",
     PLANES: AS_PRESET,
