@@ -26,7 +26,7 @@ from lmgc_core.serialization import Serializer
 TOTAL_BITS = 24
 TOTAL = 1 << TOTAL_BITS
 Kind = Literal["counts", "mix"]
-RATE = 1500
+RATE = 2000
 _PLACES = 16
 
 
@@ -61,7 +61,7 @@ class SegmentPrior:
         experts = ([WEIGHT_ONE] if self._values else []) + ([WEIGHT_ONE // 2] if kind == "mix" else [])
         own = WEIGHT_ONE // 24 if self._values else (WEIGHT_ONE // 6 if kind == "mix" else WEIGHT_ONE // 4)
         if self._values and kind == "mix":
-            experts = [WEIGHT_ONE * 3 // 4, WEIGHT_ONE // 4]
+            experts = [WEIGHT_ONE * 5 // 8, WEIGHT_ONE * 3 // 8]
         self._mixer = Mixer(N_STATES if self._values else _PLACES, np.array(experts + [own] * orders, np.int64), RATE)
 
     def frequencies(self, llm_log2: Integers | None, active: Integers) -> Integers:

@@ -58,8 +58,9 @@ _SIGNED = np.array([-360, -230, -128, -64, -26, -8, 8, 26, 64, 128, 230, 360], n
 _SPREAD = np.array([310, 410, 560], np.int64)
 _COLUMN_SIGN = np.array([-128, -26, 26, 128], np.int64)
 
-RATE_DEPTH = 1500
-RATE_SIGN = 6000
+RATE_DEPTH = 3000
+RATE_SIGN = 20000
+DRIFT = 64
 
 
 class ValueModel:
@@ -80,12 +81,15 @@ class ValueModel:
         self._level = np.zeros((n, size + 1), np.int64)  # in fixed point, zeros as DEEPEST
         self._sign = np.zeros((n, size + 1), np.int64)  # -1, 0, 1
         self._means = np.full((n, size + 2, 3), 6 * ONE, np.int64)  # fast, middle, slow, before each parameter
+        self._drifts = np.zeros((n, size + 2, 4), np.int64)  # see `_drift`
         self._error = np.full(n, 384, np.int64)
         n_lags = geometry.lags.shape[2]
-        self._n_depth, self._n_sign = len(_LAGS) + n_lags + 4, len(_SIGN_LAGS) + n_lags + 1
+        self._n_depth, self._n_sign = len(_LAGS) + n_lags + 6, len(_SIGN_LAGS) + n_lags + 3
         self._depth_weights = np.zeros(self._n_depth, np.int64)
-        self._depth_weights[[0, -4, -3, -2]] = [157286, 314573, 314573, 60000]
+        self._depth_weights[[0, -6, -5, -4]] = [200000, 290000, 290000, 60000]
+        self._depth_weights[-2] = 120000
         self._sign_weights = np.zeros(self._n_sign, np.int64)
+        self._sign_weights[[0, -2, -1]] = [150000, 250000, 150000]
         n_columns = geometry.n_columns
         self._column_level = np.zeros(n_columns, np.int64)
         self._column_seen = np.zeros(n_columns, np.int64)
@@ -98,11 +102,11 @@ class ValueModel:
         self._zero_contexts = np.zeros((2 * n, 3), np.int64)
         self._zero_sets = np.zeros(2 * n, np.int64)
         # Negative or not.
-        self._sign_counts = [Counts(size, 2, 20, 32, 8000) for size in (16, 81, 64, 243, 16 * 5)]
-        self._sign_mixer = Mixer(4, np.full(5, WEIGHT_ONE // 3), 10000)
-        self._sign_inputs = np.zeros((2 * n, 5, 2), np.int64)
+        self._sign_counts = [Counts(size, 2, 20, 32, 8000) for size in (16, 81, 64, 243, 16 * 5, 256)]
+        self._sign_mixer = Mixer(4, np.full(6, WEIGHT_ONE // 3), 10000)
+        self._sign_inputs = np.zeros((2 * n, 6, 2), np.int64)
         self._sign_shares = np.zeros((2 * n, 2), np.int64)
-        self._sign_contexts = np.zeros((2 * n, 5), np.int64)
+        self._sign_contexts = np.zeros((2 * n, 6), np.int64)
         self._sign_sets = np.zeros(2 * n, np.int64)
         # The depth.
         starts = _STARTS * 3 // 32 + 1
@@ -143,6 +147,28 @@ class ValueModel:
         age = places + 1
         speed = np.maximum(np.array([77, 26, 8], np.int64)[None, :], (256 // age)[:, None])
         self._means[rows, places + 1] = before + (((level[:, None] - before) * speed) >> 8)
+        self._drift(rows, places, level)
+
+    def _drift(self, rows: Integers, places: Integers, level: Integers) -> None:
+        """Follows how the window's values stand to their columns and to the row above: in depth, and in sign.
+
+        An outer product of two vectors has constant differences of depth and products of sign along a row.
+        """
+        g = self._g
+        column, lag, sign = g.columns[rows, places], g.lags[rows, places, 0], self._sign[rows, places]
+        seen = (self._column_seen[column] > 0) & (column > 0)
+        above = places - lag
+        before = self._drifts[rows, places]
+        found = np.stack(
+            [
+                np.where(seen, level - self._column_level[column], before[:, 0]),
+                np.where(lag > 0, level - self._level[rows, above], before[:, 1]),
+                np.where(seen, sign * np.clip(2 * self._column_sign[column], -ONE, ONE), before[:, 2]),
+                np.where(lag > 0, sign * self._sign[rows, above] * ONE, before[:, 3]),
+            ],
+            axis=1,
+        )
+        self._drifts[rows, places + 1] = before + (((found - before) * DRIFT) >> 8)
 
     def place(self, rows: Integers, places: Integers) -> None:
         """Looks round from parameters `places`, whose earlier ones are settled or supposed."""
@@ -157,11 +183,14 @@ class ValueModel:
         for j, lag in enumerate(_LAGS):
             features[:, j] = np.where(places >= lag, self._level[rows, places - lag], middle)
         far = np.where(lags > 0, self._level[rows[:, None], places[:, None] - lags], middle[:, None])
-        features[:, len(_LAGS) : -4] = far
-        features[:, -4:-2] = means[:, :2]
+        drifts = self._drifts[rows, places]
+        features[:, len(_LAGS) : -6] = far
+        features[:, -6:-4] = means[:, :2]
         seen = (self._column_seen[column] > 0) & (column > 0)
-        features[:, -2] = np.where(seen, self._column_level[column], slow)
-        features[:, -1] = slow + ONE
+        features[:, -4] = np.where(seen, self._column_level[column], slow)
+        features[:, -3] = slow + ONE
+        features[:, -2] = np.where(seen, self._column_level[column] + drifts[:, 0], slow)
+        features[:, -1] = np.where(lags[:, 0] > 0, far[:, 0] + drifts[:, 1], middle)
         features -= slow[:, None]
         expected = slow + ((features @ self._depth_weights + (1 << 19)) >> 20)
         expected = np.clip(expected, -2 * ONE, (N_DEPTHS - 2) * ONE)
@@ -172,10 +201,12 @@ class ValueModel:
                 places >= lag, self._sized(rows, places - lag, expected) * self._sign[rows, places - lag], 0
             )
         far_sized = self._sized(rows[:, None], places[:, None] - lags, expected[:, None])
-        signed[:, len(_SIGN_LAGS) : -1] = np.where(
+        signed[:, len(_SIGN_LAGS) : -3] = np.where(
             lags > 0, far_sized * self._sign[rows[:, None], places[:, None] - lags], 0
         )
-        signed[:, -1] = self._column_sign[column]
+        signed[:, -3] = self._column_sign[column]
+        signed[:, -2] = self._column_sign[column] * drifts[:, 2] >> 8
+        signed[:, -1] = signed[:, len(_SIGN_LAGS)] * drifts[:, 3] >> 8
         self._sign_features[slots] = signed
         self._signed[slots] = (signed @ self._sign_weights + (1 << 19)) >> 20
 
@@ -232,6 +263,8 @@ class ValueModel:
                 column_sign * 9 + s1 * 3 + sn,
                 s1 * 81 + s2 * 27 + sn * 9 + sk * 3 + s3,
                 side * 5 + column_sign,
+                np.searchsorted(_SIGNED, self._sign_features[slots, -2], side="right") * 16
+                + np.searchsorted(_SIGNED, self._sign_features[slots, -1], side="right"),
             ],
             axis=1,
         )
