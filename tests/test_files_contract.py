@@ -90,11 +90,12 @@ def test_a_file_cut_short_is_named(kind: str, kept: float, tmp_path: Path) -> No
     assert inspect_file(path) == {"file": str(path), "error": text}
 
 
-def test_content_counts_and_not_the_name(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["upload", "g.safetensors", "g.npy", "g.pt", "g.csv", "g.gguf"])
+def test_content_counts_and_not_the_name(kind: str, name: str, tmp_path: Path) -> None:
     if kind in ("folder", "index"):
         pytest.skip("a name has no say there")
     path = write_kind(kind, tmp_path)
-    other = path.rename(tmp_path / "upload.tmp")
+    other = path.rename(tmp_path / name)
     assert load_gradient(other).n_parameters == sum(a.size for a in arrays_for(kind).values())
 
 

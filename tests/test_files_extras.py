@@ -102,7 +102,9 @@ def test_hdf5_never_leaves_the_file(tmp_path: Path) -> None:
         handle.create_virtual_dataset("virtual", layout)
     gradient = load_gradient(path)
     assert [t.name for t in gradient] == ["w"]
-    assert sum("another file" in w for w in gradient.warnings) == 2
+    assert gradient.warnings == (
+        "'stored_elsewhere', 'virtual' were left out: values that lie in another file; copy them into this one",
+    )
 
 
 def test_hdf5_values_that_are_no_numbers_are_named(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_hdf5_values_that_are_no_numbers_are_named(tmp_path: Path) -> None:
         handle["w"] = np.ones(3)
     gradient = load_gradient(path)
     assert [t.name for t in gradient] == ["w"]
-    assert len(gradient.warnings) == 3
+    assert all(any(repr(n) in w for w in gradient.warnings) for n in ("text", "record", "complex"))
 
 
 def test_hdf5_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:

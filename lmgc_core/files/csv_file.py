@@ -36,9 +36,9 @@ def open_csv(file: FileBytes, options: ReadOptions) -> Source:
     table = _Table(dtype)
     for line, cells, ended in _rows(file, table):
         table.add(line, cells, ended)
-    words, warnings = table.finish()
+    words, notes = table.finish()
     spec = TensorSpec("", dtype, table.shape())
-    return make_source(file.label, "csv", (spec,), lambda _: words, warnings=warnings)
+    return make_source(file.label, "csv", (spec,), lambda _: words, notes=notes)
 
 
 class _Table:
@@ -52,13 +52,13 @@ class _Table:
         self.in_row = 0
         self.rows = 0
         self.header = 0
-        self.warnings: list[str] = []
+        self.notes: list[str] = []
 
     def add(self, line: int, cells: list[str], ended: bool) -> None:
         """Takes cells of one row; `ended` when they are the last of it."""
         if ended and self._may_be_header() and not any(NUMBER_LIKE.match(cell) for cell in cells):
             self.header = line
-            self.warnings.append(f"line {line} was skipped as a header: {one_line(', '.join(cells), 80)}")
+            self.notes.append(f"line {line} was skipped as a header: {one_line(', '.join(cells), 80)}")
             return
         for cell in cells:
             value = self._value(line, cell)
@@ -109,14 +109,16 @@ class _Table:
     def finish(self) -> tuple[Words, list[str]]:
         """The words, and what there is to say about them."""
         if not self.values:
-            raise UnsupportedInput("no numbers in this text; a table of numbers is needed")
+            raise UnsupportedInput(
+                "no numbers in this text; a table of numbers is needed (for raw numbers, give --raw-dtype)"
+            )
         values = np.frombuffer(self.values, self.values.typecode)
         if self.dtype.kind == "float":
             with np.errstate(all="ignore"):
                 typed = values.astype(self.dtype.numpy)
             lost = int(np.sum(np.isfinite(values) & ~np.isfinite(typed.astype(np.float64))))
             if lost:
-                self.warnings.append(f"{lost:,} numbers are beyond {self.dtype.name} and became infinite or NaN")
+                self.notes.append(f"{lost:,} numbers are beyond {self.dtype.name} and became infinite or NaN")
         else:
             limits = (
                 (0, 1)
@@ -130,7 +132,7 @@ class _Table:
                 )
             typed = values.astype(self.dtype.numpy)
         words: Words = typed.view(self.dtype.word)
-        return words, self.warnings
+        return words, self.notes
 
 
 def _rows(file: FileBytes, table: _Table) -> Iterator[tuple[int, list[str], bool]]:
@@ -174,7 +176,7 @@ def _cells(line: int, content: str, ended: bool, table: _Table) -> Iterator[tupl
     if not content.strip() and ended and not table.in_row:
         return
     if content.lstrip().startswith("#") and not table.rows and not table.in_row:
-        table.warnings.append(f"line {line} was skipped as a comment: {one_line(content, 80)}")
+        table.notes.append(f"line {line} was skipped as a comment: {one_line(content, 80)}")
         return
     separator = table.separator_in(content)
     parts = content.split() if separator == " " else content.split(separator)

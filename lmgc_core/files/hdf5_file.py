@@ -71,7 +71,7 @@ def _refusal(dataset: Any) -> str | None:
     if dataset.shape is None:
         return "an empty dataset without a shape"
     if dataset.is_virtual or dataset.external:
-        return "its values lie in another file; copy them into this one"
+        return "values that lie in another file; copy them into this one"
     named = dataset.dtype.name
     if dataset.dtype.kind not in "fiub" or named not in DTYPES or h5py.check_dtype(enum=dataset.dtype):
         return f"dtype {one_line(dataset.dtype, 60)} is not supported; save one of {', '.join(DTYPES)}"

@@ -23,7 +23,7 @@ def folder_members(folder: Path) -> list[Path]:
     return [p for p in files if p.name not in covered]
 
 
-def combine(label: str, sources: Sequence[Source], warnings: Sequence[str] = ()) -> Source:
+def combine(label: str, sources: Sequence[Source], notes: Sequence[str] = ()) -> Source:
     """One source over all; `Source.fetch` goes to the file a tensor came from.
 
     Names stay as they are when no two files share one and none is nameless; otherwise every name gets
@@ -38,7 +38,8 @@ def combine(label: str, sources: Sequence[Source], warnings: Sequence[str] = ())
             only.fetch,
             stream=only.stream,
             metadata=only.metadata,
-            warnings=[*warnings, *only.warnings],
+            notes=[*notes, *only.notes],
+            refused=only.refused,
         )
     names = [name for s in sources for name in (*(spec.name for spec in s.specs), *s.refused)]
     clash = len(set(names)) < len(names) or "" in names
@@ -47,7 +48,7 @@ def combine(label: str, sources: Sequence[Source], warnings: Sequence[str] = ())
     specs: list[TensorSpec] = []
     refused: dict[str, str] = {}
     metadata: dict[str, str] = {}
-    notes = list(warnings)
+    said = list(notes)
     for prefix, source in zip(prefixes, sources, strict=True):
         for spec in source.specs:
             name = _inside(prefix, spec.name) if clash else spec.name
@@ -55,8 +56,7 @@ def combine(label: str, sources: Sequence[Source], warnings: Sequence[str] = ())
             specs.append(TensorSpec(name, spec.dtype, spec.shape))
         refused |= {(_inside(prefix, name) if clash else name): why for name, why in source.refused.items()}
         metadata |= {f"{prefix}/{key}": value for key, value in source.metadata.items()}
-        skipped = len(source.refused)
-        notes += [f"{source.label}: {text}" for text in source.warnings[: len(source.warnings) - skipped]]
+        said += [f"{source.label}: {text}" for text in source.notes]
 
     def fetch(spec: TensorSpec) -> Words:
         source, name = home[spec.name]
@@ -66,7 +66,7 @@ def combine(label: str, sources: Sequence[Source], warnings: Sequence[str] = ())
         source, name = home[spec.name]
         yield from source.chunks(name)
 
-    return make_source(label, "folder", specs, fetch, stream=stream, metadata=metadata, warnings=notes, refused=refused)
+    return make_source(label, "folder", specs, fetch, stream=stream, metadata=metadata, notes=said, refused=refused)
 
 
 def _inside(prefix: str, name: str) -> str:

@@ -159,7 +159,7 @@ def open_npy(file: FileBytes, options: ReadOptions) -> Source:
         "npy",
         (spec,),
         lambda s: file.words(header.n_bytes, s, header.byte_order, header.fortran),
-        warnings=[trailing] if trailing else [],
+        notes=[trailing] if trailing else [],
     )
 
 

@@ -28,7 +28,7 @@ def open_npz(file: FileBytes, options: ReadOptions) -> Source:
     archive = open_zip(file)
     members: dict[str, tuple[zipfile.ZipInfo, NpyHeader]] = {}
     refused: dict[str, str] = {}
-    warnings: list[str] = []
+    notes: list[str] = []
     chosen = [m for m in archive.infolist() if options.wants(_array_name(m))]
     if (declared := compressed_bytes(chosen)) > options.max_bytes:
         raise too_large(declared, options.max_bytes, "in compressed members")
@@ -39,7 +39,7 @@ def open_npz(file: FileBytes, options: ReadOptions) -> Source:
         try:
             header = _member_header(archive, member, options)
             if trailing := check_length(header.spec(name), member.file_size - header.n_bytes):
-                warnings.append(f"{name!r}: {trailing}")
+                notes.append(f"{name!r}: {trailing}")
             members[name] = member, header
         except RefusedMember as error:
             refused[name] = str(error)
@@ -73,7 +73,7 @@ def open_npz(file: FileBytes, options: ReadOptions) -> Source:
         return words
 
     specs = [header.spec(name) for name, (_, header) in members.items()]
-    return make_source(file.label, "npz", specs, fetch, stream=stream, warnings=warnings, refused=refused)
+    return make_source(file.label, "npz", specs, fetch, stream=stream, notes=notes, refused=refused)
 
 
 def _array_name(member: zipfile.ZipInfo) -> str:

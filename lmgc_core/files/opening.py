@@ -113,16 +113,16 @@ def _open_path(path: Path, options: ReadOptions, label: str | None) -> Source:
 
 
 def _open_folder(path: Path, options: ReadOptions, label: str) -> Source:
-    sources, warnings = [], []
+    sources, notes = [], []
     for member in folder_members(path):
         try:
             sources.append(_open_path(member, options, None))
         except UnsupportedInput as error:
-            warnings.append(f"left out: {error}")
+            notes.append(f"left out: {error}")
     if not sources:
-        found = f" ({warnings[0]})" if warnings else ""
+        found = f" ({notes[0]})" if notes else ""
         raise UnsupportedInput(f"a folder without a file that can be read{found}")
-    return combine(label, sources, warnings)
+    return combine(label, sources, notes)
 
 
 def load_gradient(

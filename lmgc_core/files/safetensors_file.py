@@ -70,7 +70,9 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
                     refused[name] = why
                     offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
     except SafetensorError as error:
-        raise UnsupportedInput(f"not a whole safetensors file: {one_line(error)}; fetch or save it again") from error
+        raise UnsupportedInput(
+            f"not a whole safetensors file: {one_line(error, 140)}; fetch or save it again"
+        ) from error
     _refuse_duplicates(file.slice(8, int.from_bytes(file.head(8), "little")))
     if offset != file.size:
         raise UnsupportedInput(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")

@@ -51,7 +51,7 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     shards = {name: open_shard(folder / name) for name in names}
     specs: list[TensorSpec] = []
     refused: dict[str, str] = {}
-    warnings: list[str] = []
+    notes: list[str] = []
     for tensor, name in weight_map.items():
         shard = shards[name]
         if tensor in shard.refused:
@@ -64,13 +64,13 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     for name, shard in shards.items():
         extra = [s.name for s in shard.specs if s.name not in weight_map]
         if extra:
-            warnings.append(f"{name}: {len(extra)} tensors that the index does not name were left out ({extra[0]!r})")
+            notes.append(f"{name}: {len(extra)} tensors that the index does not name were left out ({extra[0]!r})")
 
     def fetch(spec: TensorSpec) -> Words:
         return shards[weight_map[spec.name]].read(spec.name).words
 
     metadata = {key: value for shard in shards.values() for key, value in shard.metadata.items()}
-    return make_source(file.label, "index", specs, fetch, metadata=metadata, warnings=warnings, refused=refused)
+    return make_source(file.label, "index", specs, fetch, metadata=metadata, notes=notes, refused=refused)
 
 
 def _weight_map(data: bytes) -> dict[str, str]:

@@ -75,7 +75,7 @@ class Source:
         fetch: reads one tensor's words; called by `read`.
         stream: reads one tensor in pieces, where that saves memory; called by `chunks`.
         metadata: short text values the file carries beside its tensors.
-        warnings: what people should know, one line each.
+        notes: what people should know, one line each; `warnings` adds what was refused.
         refused: names of members that cannot be read, with the reason.
     """
 
@@ -85,8 +85,13 @@ class Source:
     fetch: Fetch
     stream: Stream | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All there is to say about the file: notes, then a line for each reason why members were left out."""
+        return (*self.notes, *_left_out(self.refused))
 
     def spec(self, name: str) -> TensorSpec:
         """The spec of that name.
@@ -130,7 +135,7 @@ def make_source(
     *,
     stream: Stream | None = None,
     metadata: Mapping[str, str] | None = None,
-    warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
     refused: Mapping[str, str] | None = None,
 ) -> Source:
     """A source whose names are unique and of which at least one member can be read.
@@ -154,10 +159,19 @@ def make_source(
         raise UnsupportedInput(f"{first!r}: {why}{more}" if first else f"{why}{more}")
     if not specs:
         raise UnsupportedInput("no tensors in this file")
-    skipped = tuple(f"{name!r} was left out: {why}" for name, why in refused.items())
-    return Source(
-        label, format, tuple(specs), fetch, stream, dict(metadata or {}), (*warnings, *skipped), dict(refused)
-    )
+    return Source(label, format, tuple(specs), fetch, stream, dict(metadata or {}), tuple(notes), dict(refused))
+
+
+def _left_out(refused: Mapping[str, str]) -> list[str]:
+    """A line for each reason, with the names it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        by_reason.setdefault(why, []).append(repr(name))
+    return [
+        f"{', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}"
+        f" {'was' if len(names) == 1 else 'were'} left out: {why}"
+        for why, names in by_reason.items()
+    ]
 
 
 @contextmanager
