@@ -18,7 +18,7 @@ PAGES = (
 _CSS = """
 <style>
 [data-testid="stMainBlockContainer"] { padding: 1.6rem 2.2rem 3rem !important; max-width: 92rem; }
-@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 3.2rem 1rem 2rem !important; } }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 4.4rem 1rem 2rem !important; } }
 [data-testid="stMetricValue"], [data-testid="stDataFrame"] { font-variant-numeric: tabular-nums; }
 [data-testid="stMetricDelta"] svg { display: none; }
 </style>
@@ -30,7 +30,7 @@ def page_frame(title: str, question: str) -> None:
     st.set_page_config(page_title=f"{title} · LM-GC", layout="wide", initial_sidebar_state="auto")
     st.html(_CSS)
     try:
-        with st.container(horizontal=True, gap="medium"):
+        with st.container(horizontal=True, gap="small"):
             for path, label in PAGES:
                 st.page_link(path, label=f"**{label}**" if label == title else label)
     except (StreamlitAPIException, KeyError):

@@ -17,6 +17,7 @@ from pages.ui.format import (
     visible,
 )
 from pages.ui.grid import REDUCERS, two_axes
+from pages.ui.token_strip import PAGE_TOKENS
 
 if TYPE_CHECKING:
     from lmgc_core.report import Report
@@ -101,7 +102,7 @@ def show_picture(run: str, version: int, report: Report, view: Mapping[str, Any]
         event = st.session_state.get("heatmap")
         picked = event["selection"]["points"] if event else []
         if picked:
-            state.put(state.SELECTED, (view["name"], int(picked[0]["customdata"][0])))
+            select(report, view["name"], int(picked[0]["customdata"][0]))
 
     st.plotly_chart(
         figure,
@@ -124,7 +125,7 @@ def show_selected(report: Report, name: str) -> None:
     def typed() -> None:
         found = selection.parse_index(st.session_state.get("typed_index", ""), raw.shape)
         if found is not None:
-            state.put(state.SELECTED, (name, found))
+            select(report, name, found)
 
     st.text_input(
         "Selected parameter: index",
@@ -134,8 +135,10 @@ def show_selected(report: Report, name: str) -> None:
         help="The position in the tensor, or the flat index in C order.",
     )
     if flat is None:
-        st.caption("Click a cell of the picture or a token, or type an index, to see one parameter in full.")
-        return
+        flat = selection.most_surprising(report.llm_bits[name])
+        if flat is None:
+            return
+        st.caption("The most surprising parameter of the sample; click a cell or a token for another.")
     bits, llm_bits = (float(np.ravel(b[name])[flat]) for b in (report.bits, report.llm_bits))
     found = selection.describe_parameter(report, raw, flat, bits, llm_bits)
     st.text(f"[{', '.join(map(str, found.index))}] = {found.value}")
@@ -144,7 +147,7 @@ def show_selected(report: Report, name: str) -> None:
     else:
         st.markdown(f"**{number(found.bits)} bits** in all, {number(found.llm_bits)} of them the model's part")
     st.code(" | ".join(text for _, text in found.fields), language=None, wrap_lines=True)
-    st.caption(" | ".join(f"{label} {len(text)} bits" for label, text in found.fields))
+    st.caption(" | ".join(f"{label}, {len(text)}" for label, text in found.fields) + " bits")
     if found.text is not None:
         st.text(f"text  {visible(found.text)}")
     tokens = report.tokens
@@ -161,3 +164,11 @@ def show_selected(report: Report, name: str) -> None:
             f"{visible(token['text'])}   {number(float(token['surprisal_bits']))} bits, rank {int(token['rank']) + 1}\n"
             f"likeliest: {alternatives}"
         )
+
+
+def select(report: Report, name: str, flat: int) -> None:
+    """Makes a parameter the selected one everywhere; the strip turns to the page of its tokens."""
+    state.put(state.SELECTED, (name, flat))
+    rows = selection.rows_of(report.tokens, name, flat)
+    if rows:
+        state.put(state.STRIP_PAGE, rows[0] // PAGE_TOKENS + 1)

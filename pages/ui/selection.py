@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from lmgc_core.gradient import DType, Tensor
 
@@ -101,6 +102,16 @@ def parameter_of(tokens: pd.DataFrame, row: int) -> tuple[str, int] | None:
             return str(tokens["tensor"].iat[row]), first
         row -= 1
     return None
+
+
+def most_surprising(bits: npt.NDArray[np.floating]) -> int | None:
+    """The flat index of the sampled parameter with the most bits; None where nothing was sampled.
+
+    >>> most_surprising(np.float32([[np.nan, 2.0], [7.0, np.nan]]))
+    2
+    """
+    known = np.ravel(bits)
+    return None if np.isnan(known).all() else int(np.nanargmax(known))
 
 
 def parameter_text(report: Report, name: str, flat: int) -> str | None:
