@@ -8,7 +8,7 @@ from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import DTYPES, Tensor
 from pages.ui import forms, playground, state
 from pages.ui.frame import page_frame, show_error
-from pages.ui.variants import show_variant, variant_form
+from pages.ui.variants import show_values, show_variant, variant_form
 
 DEFAULT_FORMATS = ("best", "paper", "plain decimal")
 
@@ -58,6 +58,7 @@ with st.sidebar:
     )
 st.markdown("A model reads text. Each column writes the same values its own way; fewer tokens a parameter are faster.")
 if tensor is not None:
+    show_values(tensor)
     columns = st.columns(int(n_variants), gap="medium")
     for i, column in enumerate(columns):
         with column:

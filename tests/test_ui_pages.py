@@ -254,17 +254,18 @@ def test_integers_have_no_exponents() -> None:
 def test_serialize_writes_typed_values_side_by_side(model: str) -> None:
     at = open_page("pages/1_Serialize.py", variants=3, model=model).run()
     assert not at.exception
-    assert len(at.dataframe) == 3
-    first = at.dataframe[0].value
-    assert first["bytes"].iloc[0] == "3f 80 00 00"
-    assert "tokens" in first.columns
+    assert len(at.dataframe) == 4
+    values = at.dataframe[0].value
+    assert values["bytes"].iloc[0] == "3f 80 00 00"
+    assert values["sign | exponent | mantissa"].iloc[1] == "1 | 01111110 | " + "0" * 23
+    assert "tokens" in at.dataframe[1].value.columns
     assert len(at.metric) == 3
 
 
 def test_serialize_without_a_tokenizer_shows_text_alone() -> None:
     at = open_page("pages/1_Serialize.py").run()
     assert not at.exception
-    assert "tokens" not in at.dataframe[0].value.columns
+    assert "tokens" not in at.dataframe[1].value.columns
     assert "Tokens appear once" in texts(at)
 
 

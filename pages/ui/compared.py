@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "all bytes, decimal": {"preset": "none", "planes": "all", "alphabet": "decimal", "separator": "space"},
     "plain decimal text": {"preset": "none", "planes": "all", "alphabet": "float", "separator": "space"},
 }
+DRAWN_BASELINES = 4
 DEFAULT_COMPARED = ("best", "lean", "paper")
 
 
@@ -80,7 +81,9 @@ def comparison_rows(
 def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | None) -> None:
     """The chart of rates, the table, and what did not fit."""
     rows = comparison_rows(found.reports, baselines)
-    drawn = [r for r in rows if r["% of raw"] is not None]
+    known = [r for r in rows if r["% of raw"] is not None]
+    strongest = [r["settings"] for r in known if r["baseline"]][:DRAWN_BASELINES]
+    drawn = [r for r in known if not r["baseline"] or r["settings"] in strongest]
     if found.reports:
         best = min((r for r in drawn if not r["baseline"]), key=lambda r: r["% of raw"], default=None)
         if best:
@@ -92,7 +95,10 @@ def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | 
             [r["baseline"] for r in drawn],
         )
         words = ", ".join(f"{r['settings']} {number(r['% of raw'])}" for r in drawn)
-        note = "Settings: estimates on one sample, with 95 % intervals. Baselines: whole tensors, decoded and compared."
+        note = (
+            f"Settings: estimates on one sample, with 95 % intervals. Baselines: the best {len(strongest)}, on whole "
+            "tensors, decoded and compared; the table has all."
+        )
         show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates", note=note)
     table = pd.DataFrame(rows)
     if len(table):
@@ -110,6 +116,7 @@ def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | 
                 "tokens per parameter": st.column_config.NumberColumn(format="%.3g", help="Fewer is faster."),
                 "seconds": st.column_config.NumberColumn(format="%.3g"),
             },
+            placeholder="–",
             alt="Settings and baselines sorted by rate",
         )
     for label, line in found.refused.items():

@@ -119,6 +119,19 @@ def first_values(gradient: Gradient, n: int) -> Tensor:
     return Tensor(TensorSpec(tensor.name, tensor.dtype, shape), words)
 
 
+def value_rows(tensor: Tensor) -> list[dict[str, str]]:
+    """Each value with its bits by field and its bytes, most significant first."""
+    names = " | ".join(name for name, _ in word_fields(0, tensor.dtype))
+    return [
+        {
+            "value": value_text(tensor, i),
+            names: " | ".join(text for _, text in word_fields(int(word), tensor.dtype)),
+            "bytes": int(word).to_bytes(tensor.dtype.item_bytes, "big").hex(" "),
+        }
+        for i, word in enumerate(tensor.words)
+    ]
+
+
 def write(tensor: Tensor, serialization: Serialization, tokenizer: TextTokenizer | None) -> Written:
     """Some values in one serialization, step by step.
 

@@ -97,6 +97,7 @@ def show_tensors(report: Report) -> None:
             "bits per parameter": st.column_config.NumberColumn(format="%.3g", help=f"All parts; {LOWER}."),
             "model's part": st.column_config.NumberColumn(format="%.3g"),
         },
+        placeholder="–",
         alt="Table of tensors with bits per parameter",
     )
     st.caption(
@@ -121,6 +122,7 @@ def show_baselines(rows: Sequence[Mapping[str, Any]]) -> None:
         table,
         hide_index=True,
         column_config={"% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER)},
+        placeholder="–",
         alt="Table of baselines with their rates",
     )
     st.caption("Whole chosen tensors, not the sample; lower is better.")

@@ -45,10 +45,10 @@ def training_form() -> GenerateConfig:
         "Network",
         list(NETWORKS),
         index=list(NETWORKS).index(state.DEFAULTS[state.NETWORK]),
-        format_func=lambda n: NETWORKS[n].title,
         key=state.NETWORK,
         bind="query-params",
     )
+    st.caption(NETWORKS[network].title)
     fitting = ["descriptions"] if NETWORKS[network].takes == "words" else _image_data(network)
     source = st.selectbox("Data", fitting, format_func=lambda n: DATA_TITLES.get(n, n), key=state.DATA)
     steps = st.slider("Steps", 1, 500, state.DEFAULTS[state.STEPS], key=state.STEPS, bind="query-params")

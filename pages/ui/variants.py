@@ -78,8 +78,6 @@ def show_variant(i: int, tensor: Tensor, serialization: Serialization, model: st
     table = pd.DataFrame(
         {
             "value": [r.value for r in found.rows],
-            "bits": [r.bits for r in found.rows],
-            "bytes": [r.raw_bytes for r in found.rows],
             "text": [visible(r.text) for r in found.rows],
             "tokens": [" │ ".join(visible(t) for t in r.tokens) for r in found.rows],
         }
@@ -88,12 +86,24 @@ def show_variant(i: int, tensor: Tensor, serialization: Serialization, model: st
         table if found.tokens else table.drop(columns="tokens"),
         hide_index=True,
         key=f"variant_{i}_table",
-        alt="Each value with its bits, bytes, text and tokens",
+        alt="Each value with its text and tokens",
     )
     if found.remainder_bits:
         st.caption(f"{found.remainder_bits} bits of each value stay out of the text and go to a small coder.")
     else:
         st.caption("Every bit of a value stands in the text.")
+
+
+def show_values(tensor: Tensor) -> None:
+    """The values as they stand in memory, the same for every column."""
+    rows = playground.value_rows(tensor)
+    st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        height=min(215, 38 + 35 * len(rows)),
+        key="values_table",
+        alt="Each value with its bits by field and its bytes",
+    )
 
 
 def show_efficiency(found: Written, plain_text: Written | None) -> None:
