@@ -13,15 +13,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lmgc_core.errors import Cancelled
+from lmgc_core.errors import Cancelled, ModelUnavailable
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.language_model.exact_arithmetic import (
     cache_argument,
     cache_bytes_per_token,
+    exact_bytes,
     exact_model,
     fp64_mode,
     step_cache,
 )
+from lmgc_core.language_model.load import available_memory
 from lmgc_core.language_model.scoring import padded
 
 TokenIds = npt.NDArray[np.int32]
@@ -47,6 +49,12 @@ class ExactScorer:
         """
         import torch
 
+        need, free = exact_bytes(model), available_memory()
+        if free is not None and model.device == "cpu" and need > free:
+            raise ModelUnavailable(
+                f"{model.id} needs {need / 1e9:.1f} GB more as fp64, which archives are made with, and "
+                f"{free / 1e9:.1f} GB are free; close something or choose a smaller model"
+            )
         with model.lock, torch.no_grad():
             self.model = exact_model(model)
         self.model.lock = model.lock

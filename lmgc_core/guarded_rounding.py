@@ -79,7 +79,8 @@ def weight_of(first_cell: int, n_cells: int) -> int:
 def grid() -> Grid:
     """The tables of grid version 1, computed once from `BANDS`."""
     bin_of_cell = np.empty(N_CELLS + 1, np.int16)
-    weights, cell = [], 0
+    weights: list[int] = []
+    cell = 0
     for stop_bits, width in BANDS:
         while cell < stop_bits * CELLS_PER_BIT:
             bin_of_cell[cell : cell + width] = len(weights)
@@ -166,7 +167,7 @@ def settle(surprisal: float, up: bool, guard: float = GUARD_BITS) -> int:
     Raises:
         CorruptContainer: when it is not near a boundary here: damage, or another arithmetic than the encoder's.
     """
-    scaled = float(_cells(np.float64(surprisal)))
+    scaled = float(_cells(np.array([surprisal]))[0])
     boundary = round(scaled)
     if not abs(scaled - boundary) < 2 * guard * CELLS_PER_BIT or not grid().is_boundary[boundary]:
         raise CorruptContainer(
@@ -194,7 +195,7 @@ class Frequencies:
 
     def row(self, index: int) -> npt.NDArray[np.float64]:
         """f - 1 of one distribution, float64, shape (n_support,), as `coder.Decoder.symbol` takes it."""
-        found = self.less_one[index].take(self.bins[index])
+        found: npt.NDArray[np.float64] = self.less_one[index].take(self.bins[index])
         found[self.favourites[index]] += self.rests[index]
         return found
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lmgc_core.errors import ModelUnavailable
-from lmgc_core.language_model.load import available_memory
 
 if TYPE_CHECKING:
     from lmgc_core.language_model.model import LanguageModel
@@ -58,17 +57,11 @@ def exact_model(model: LanguageModel) -> LanguageModel:
 
     Raises:
         ModelUnavailable: for weights that are not what the fingerprint stands for (int8, bf16), a model that cannot
-            be built again, or one that does not fit; then with the figures.
+            be built again.
     """
     if model.dtype not in ("fp32", "fp64"):
         raise ModelUnavailable(
             f"{model.id} is loaded as {model.dtype}, which rounds its weights; archives need it as fp32 or fp64"
-        )
-    need, free = exact_bytes(model), available_memory()
-    if free is not None and model.device == "cpu" and need > free:
-        raise ModelUnavailable(
-            f"{model.id} needs {need / 1e9:.1f} GB more as fp64, which archives are made with, and "
-            f"{free / 1e9:.1f} GB are free; close something or choose a smaller model"
         )
     with fp64_mode():
         return type(model)(
