@@ -119,8 +119,8 @@ def test_a_run_gives_the_number_of_the_command_line(page: Any, address: str, fol
     page.keyboard.press("ArrowRight")
     page.get_by_text("the model's likeliest:").wait_for()
     page.keyboard.press("Enter")
-    page.get_by_text("in all,").wait_for()
-    assert page.locator("[role=option][aria-selected=true]").count() >= 1
+    page.locator("[role=option][aria-selected=true]").first.wait_for()
+    page.get_by_text("click a cell or a token for another").wait_for(state="detached")
     page.reload()
     page.get_by_text("The whole file").wait_for()
     assert card.get_by_test_id("stMetricValue").inner_text() == shown
