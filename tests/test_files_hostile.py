@@ -37,6 +37,7 @@ CONTENT = {
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(20), "zstd"),
     "xz": (b"\xfd7zXZ\x00" + bytes(20), "xz"),
     "7z": (b"7z\xbc\xaf\x27\x1c" + bytes(20), "7z"),
+    "archive of ours": (b"\x8bLGC" + bytes(20), "decompress it"),
     "PDF": (b"%PDF-1.7\n\x00", "PDF"),
     "PNG": (b"\x89PNG\r\n\x1a\n" + bytes(20), "PNG"),
     "Parquet": (b"PAR1" + bytes(20), "Parquet"),

@@ -38,7 +38,7 @@ NAMED = {
     b"ARROW1": "an Arrow file; save the columns as .npz or .csv",
     b"MATLAB 5": "a MATLAB file; save the arrays as .npz or with -v7.3",
     b"SQLite format 3": "an SQLite database; save the numbers as .npz or .csv",
-    b"LMGC": "an .lmgc archive; decompress it first",
+    b"\x8bLGC": "an .lmgc archive; decompress it first",
 }
 ENDING_FORMATS = {
     ".safetensors": "safetensors",

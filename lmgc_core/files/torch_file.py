@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 import re
 import threading
-import zipfile
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -26,6 +25,7 @@ from lmgc_core.gradient import TensorSpec, Words
 SAVE_AGAIN = (
     "where the file was made, save tensors alone: torch.save({name: tensor, ...}, path), or safetensors.torch.save_file"
 )
+ZIP_START = b"PK\x03\x04"
 MAX_PICKLE_BYTES = 64 << 20
 UNPICKLING_ERRORS = (pickle.UnpicklingError, AttributeError, ModuleNotFoundError)
 OLDEST_TORCH = (2, 10)
@@ -43,7 +43,7 @@ def open_torch(file: FileBytes, options: ReadOptions) -> Source:
     """
     _check_version()
     mapped, n_values = False, file.size
-    if zipfile.is_zipfile(file.path) or file.head(2) == b"PK":
+    if file.head(4) == ZIP_START:  # as torch itself decides
         mapped, n_values = _check_archive(file, options)
     else:
         with file.path.open("rb") as stream:
