@@ -7,18 +7,16 @@ Measuring is fast and gives no decodable bytes; its result is a `Report`, which 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
-
-import numpy as np
 
 from lmgc_core.blocks import sample_blocks
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
-from lmgc_core.plan import Coding, Window, prepare, segments
-from lmgc_core.remainder import remainder_model
+from lmgc_core.plan import Coding, prepare
+from lmgc_core.prediction import predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
 
@@ -40,14 +38,6 @@ class Progress:
     n_tokens: int
     seconds: float
     partial: Report
-
-
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """What the cheap coder spends on one window: bits a parameter, and a share of the segment's tables."""
-
-    bits: np.ndarray[Any, np.dtype[np.float64]]
-    header_bits: float
 
 
 def measure(
@@ -89,13 +79,13 @@ def measure(
     settings = run_settings(config, options, limit, coding)
     info = ModelInfo(model.id, model.fingerprint, model.n_parameters, model.dtype, model.device)
     n_tokens = sum(len(w.ids) for w in windows)
-    results: list[WindowResult] = []
+    results: dict[int, WindowResult] = {}
 
     def report() -> Report:
         return Report(
             coding,
             info,
-            tuple(sorted(results, key=lambda r: r.window.index)),
+            tuple(results[i] for i in sorted(results)),
             chosen,
             len(windows),
             time.perf_counter() - started,
@@ -103,49 +93,13 @@ def measure(
             peak_memory_bytes(),
         )
 
-    for batch in _scored(coding, windows, remainders, model, config, options, should_stop):
-        results.extend(batch)
+    for result in predicted(coding, windows, remainders, model, config, options, should_stop):
+        results[result.window.index] = result
         if on_progress is not None:
-            done = sum(len(r.surprisal_bits) for r in results)
+            done = sum(len(r.surprisal_bits) for r in results.values())
             seconds = time.perf_counter() - started
             on_progress(Progress(len(results), len(windows), done, n_tokens, seconds, report()))
     return report()
-
-
-def _scored(
-    coding: Coding,
-    windows: Sequence[Window],
-    remainders: Sequence[Remainder],
-    model: LanguageModel,
-    config: CodecConfig,
-    options: RunOptions,
-    should_stop: Callable[[], bool] | None,
-) -> Iterator[list[WindowResult]]:
-    """Window results as the model gives them, dtype by dtype since the support depends on the alphabet."""
-    for name in dict.fromkeys(w.dtype.name for w in windows):
-        own = [w for w in windows if w.dtype.name == name]
-        alphabet = coding.serializers[name].alphabet_bytes if config.support == "alphabet" else None
-        support = model.tokenizer.support(alphabet)
-        scores = model.score([w.ids for w in own], support, batch_size=options.batch_size, should_stop=should_stop)
-        for score in scores:
-            window = own[score.index]
-            pieces = model.tokenizer.token_bytes(window.ids)
-            remainder = remainders[window.index]
-            yield [
-                WindowResult(
-                    window=window,
-                    token_bytes=np.array([len(p) for p in pieces], np.int64),
-                    token_texts=tuple(p.decode("utf-8", "backslashreplace") for p in pieces),
-                    surprisal_bits=score.surprisal_bits,
-                    llm_surprisal_bits=score.surprisal_bits,
-                    entropy_bits=score.entropy_bits,
-                    rank=score.rank,
-                    top_token_ids=score.top_token_ids,
-                    top_bits=score.top_bits,
-                    remainder_bits=remainder.bits,
-                    header_bits=remainder.header_bits,
-                )
-            ]
 
 
 def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
@@ -157,22 +111,6 @@ def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
             f"context window {config.context_window} is more than {model.id} sees at once ({model.context_length}); "
             f"choose {model.context_length} or less"
         )
-    if config.prior != "llm":
-        raise InvalidSetting(f"prior {config.prior!r} is not available yet; choose llm")
-
-
-def remainder_bits(windows: Sequence[Window], segment: int) -> list[Remainder]:
-    """What the bits outside the text cost, window by window, with fresh tables in each segment."""
-    found: list[Remainder] = []
-    for run in segments(windows, segment):
-        n_bits = run[0].text.remainder_bits
-        values = np.concatenate([w.text.remainder for w in run])
-        context = np.concatenate([w.text.context for w in run])
-        plan = remainder_model(values, context, n_bits)
-        edges = np.cumsum([0, *(w.n_parameters for w in run)])
-        for i in range(len(run)):
-            found.append(Remainder(plan.bits_per_value[edges[i] : edges[i + 1]], plan.header_bits / len(run)))
-    return found
 
 
 def run_settings(config: CodecConfig, options: RunOptions, limit: int, coding: Coding) -> dict[str, Any]:

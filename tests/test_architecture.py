@@ -33,6 +33,7 @@ ROWS = [
     ["container"],
     ["archive_decoding"],
     ["token_efficiency", "report"],
+    ["prediction"],
     ["report_html", "report_files", "controls", "codec", "archive"],
     ["compare"],
     ["training"],

@@ -232,3 +232,30 @@ def test_shuffling_costs_bits(default_model: Any) -> None:
     gradient = load_gradient(sample_path("convnet_mnist_step60")).select(["f.4.weight"])
     whole, mixed = (measure(g, default_model, preset("best"), limit=4).totals for g in (gradient, shuffled(gradient)))
     assert (mixed.bits_per_parameter or 0) > (whole.bits_per_parameter or 0) + 0.2
+
+
+@pytest.mark.parametrize("name", ["best", "lean", "paper"])
+def test_every_prior_adds_up(gradient: Gradient, tiny_model: Any, name: Any) -> None:
+    window = {"context_window": 400} if name == "paper" else {}
+    llm = measure(gradient, tiny_model, preset(name, **window), limit=0)
+    for prior in ("counts", "mix"):
+        seen: list[Progress] = []
+        config = preset(name, prior=prior, support="alphabet", segment=2, **window)
+        report = measure(gradient, tiny_model, config, limit=0, on_progress=seen.append)
+        found = report.to_dict()
+        assert parts_total(found["parts"]) == pytest.approx(found["totals"]["bits_per_parameter"])
+        assert report.tokens["surprisal_bits"].sum() == pytest.approx(found["totals"]["surprisal_bits"])
+        asked = report.tokens["llm_surprisal_bits"]
+        assert asked.notna().all() if prior == "mix" else asked.isna().all()
+        json.dumps(found, allow_nan=False)
+        if prior == "mix" and name != "paper":
+            assert asked.sum() == pytest.approx(llm.tokens["surprisal_bits"].sum(), rel=1e-5)
+            # The model's own bits come first; a segment's windows change when it closes.
+            assert seen[0].partial.totals.surprisal_bits == pytest.approx(llm.results[0].surprisal_bits.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("prior", ["counts", "mix"])
+def test_random_bits_do_not_compress_under_any_prior(tiny_model: Any, prior: Any) -> None:
+    gradient = random_bits(Gradient.from_arrays({"w": np.zeros((30, 30), np.float32)}), seed=5)
+    for name in ("lean", "best"):
+        check_random(measure(gradient, tiny_model, preset(name, prior=prior), limit=0))

@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmgc_core.language_model.catalogue import CATALOGUE, catalogue_rows
+    from lmgc_core.language_model.catalogue import CATALOGUE
     from lmgc_core.language_model.fetch import FetchProgress, fetch_model
     from lmgc_core.language_model.load import load_model, load_tokenizer
-    from lmgc_core.language_model.locate import is_here
+    from lmgc_core.language_model.locate import catalogue_rows, is_here
     from lmgc_core.language_model.model import LanguageModel
     from lmgc_core.language_model.scoring import WindowScores
     from lmgc_core.language_model.tokenizer import TextTokenizer
 
 _HOMES = {
     "CATALOGUE": "catalogue",
-    "catalogue_rows": "catalogue",
+    "catalogue_rows": "locate",
     "FetchProgress": "fetch",
     "fetch_model": "fetch",
     "is_here": "locate",

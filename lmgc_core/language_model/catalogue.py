@@ -7,7 +7,6 @@ from whatever index, mirror or proxy pip is set up for. The others are Hub repos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from lmgc_core.settings import DEFAULT_MODEL
 
@@ -125,23 +124,3 @@ CATALOGUE: dict[str, CatalogueEntry] = {
         note="one of the paper's; gated, ask for access on the Hub and log in first",
     ),
 }
-
-
-def catalogue_rows() -> list[dict[str, Any]]:
-    """The catalogue as rows for a table: id, source, parameters, bytes, licence, context, gated, whether it is here."""
-    from lmgc_core.language_model.locate import is_here
-
-    return [
-        {
-            "id": entry.id,
-            "source": entry.source,
-            "n_parameters": entry.n_parameters,
-            "download_bytes": entry.download_bytes,
-            "licence": entry.licence,
-            "context_length": entry.context_length,
-            "gated": entry.gated,
-            "is_here": is_here(entry.id),
-            "note": entry.note,
-        }
-        for entry in CATALOGUE.values()
-    ]

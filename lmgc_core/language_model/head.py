@@ -90,12 +90,15 @@ def rows_in_a_piece(n_columns: int, item_bytes: int) -> int:
     return max(1, LOGITS_BYTES // (max(1, n_columns) * item_bytes))
 
 
-def score_pieces(pieces: Iterator[tuple[int, Any]], columns: Any) -> TokenScores:
+def score_pieces(
+    pieces: Iterator[tuple[int, Any]], columns: Any, support_bits: npt.NDArray[np.float32] | None = None
+) -> TokenScores:
     """What tokens cost, given their logits piece by piece.
 
     Args:
         pieces: `(first row, logits (rows, support))`; overwritten.
         columns: the coded tokens' positions in the support, shape (n,), int64.
+        support_bits: filled with the cost of every token of the support, shape (n, support), where given.
 
     Raises:
         LmgcError: when the model's logits are not numbers.
@@ -113,6 +116,8 @@ def score_pieces(pieces: Iterator[tuple[int, Any]], columns: Any) -> TokenScores
         if not bool(torch.isfinite(own).all()):
             raise LmgcError("the model's outputs are not numbers; load it with --dtype fp32, or check its weights")
         surprisal[first:last] = (own[:, 0].double() / -LN2).cpu().numpy()
+        if support_bits is not None:
+            support_bits[first:last] = (logp / -LN2).float().cpu().numpy()
         rank[first:last] = (logp > own).sum(-1, dtype=torch.int32).cpu().numpy()
         width = min(TOP, logp.shape[1])
         best = torch.topk(logp, width, dim=-1)

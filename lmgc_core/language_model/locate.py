@@ -74,3 +74,21 @@ def locate(
     repository = entry.repository if entry else id_or_path
     gated = bool(entry and entry.gated)
     return ModelFiles(id_or_path, hub_folder(repository, weights=weights, gated=gated, should_stop=should_stop))
+
+
+def catalogue_rows() -> list[dict[str, Any]]:
+    """The catalogue as rows for a table: id, source, parameters, bytes, licence, context, gated, whether it is here."""
+    return [
+        {
+            "id": entry.id,
+            "source": entry.source,
+            "n_parameters": entry.n_parameters,
+            "download_bytes": entry.download_bytes,
+            "licence": entry.licence,
+            "context_length": entry.context_length,
+            "gated": entry.gated,
+            "is_here": is_here(entry.id),
+            "note": entry.note,
+        }
+        for entry in CATALOGUE.values()
+    ]

@@ -75,6 +75,7 @@ class LanguageModel:
         *,
         batch_size: int | Literal["auto"] = "auto",
         first_batch: int = 1,
+        whole_support: bool = False,
         should_stop: Callable[[], bool] | None = None,
     ) -> Iterator[WindowScores]:
         """What every token of every window costs, window by window as they are done.
@@ -84,6 +85,7 @@ class LanguageModel:
             support: sorted ids over which the probabilities sum to one, see `TextTokenizer.support`.
             batch_size: windows in a forward pass; more is faster up to a point and takes memory.
             first_batch: windows in the first pass; fewer show something sooner.
+            whole_support: also hand on the cost of every token of the support (four bytes each).
             should_stop: asked before each pass.
 
         Yields:
@@ -95,7 +97,13 @@ class LanguageModel:
             Cancelled: when asked to stop.
         """
         return score_windows(
-            self, windows, support, batch_size=batch_size, first_batch=first_batch, should_stop=should_stop
+            self,
+            windows,
+            support,
+            batch_size=batch_size,
+            first_batch=first_batch,
+            whole_support=whole_support,
+            should_stop=should_stop,
         )
 
     def arithmetic(self) -> AbstractContextManager[Any]:

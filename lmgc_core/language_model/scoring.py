@@ -33,6 +33,7 @@ class WindowScores:
         rank: how many tokens were likelier; 0 is the likeliest, int32, shape (n,).
         top_token_ids: the five likeliest, int32, shape (n, 5); -1 where the support is smaller.
         top_bits: their costs, float32, shape (n, 5); NaN where the support is smaller.
+        support_bits: the cost of every token of the support, float32, shape (n, support); None unless asked for.
     """
 
     index: int
@@ -41,6 +42,7 @@ class WindowScores:
     rank: npt.NDArray[np.int32]
     top_token_ids: TokenIds
     top_bits: npt.NDArray[np.float32]
+    support_bits: npt.NDArray[np.float32] | None = None
 
 
 def plan_passes(
@@ -97,6 +99,7 @@ def score_windows(
     *,
     batch_size: int | Literal["auto"] = "auto",
     first_batch: int = 1,
+    whole_support: bool = False,
     should_stop: Callable[[], bool] | None = None,
 ) -> Iterator[WindowScores]:
     """What `LanguageModel.score` does; see there."""
@@ -107,8 +110,8 @@ def score_windows(
     longest = max((len(w) for w in windows), default=0) + 1
     if longest > model.context_length:
         raise InvalidSetting(
-            f"a window of {longest:,} tokens, start token included, is more than {model.id} can see ({model.context_length:,}); "
-            f"choose a context window of {model.context_length:,} or less"
+            f"a window of {longest:,} tokens, start token included, is more than {model.id} can see "
+            f"({model.context_length:,}); choose a context window of {model.context_length:,} or less"
         )
     columns = [column_of[np.asarray(w, np.int64)] for w in windows]
     for index, found in enumerate(columns):
@@ -120,7 +123,8 @@ def score_windows(
     head: SupportHead | None = None
     for index, window in enumerate(windows):
         if not len(window):
-            yield _window_scores(index, None, support)
+            nothing = np.empty((0, len(support)), np.float32) if whole_support else None
+            yield _window_scores(index, None, support, support_bits=nothing)
     for group in plan_passes([len(w) + 1 for w in windows], pass_tokens, batch_size, first_batch):
         if should_stop is not None and should_stop():
             raise Cancelled("stopped; the windows scored so far are kept")
@@ -129,10 +133,12 @@ def score_windows(
             batch = padded([windows[i] for i in group], model.tokenizer.start_id)
             lengths = [len(windows[i]) for i in group]
             coded = torch.as_tensor(np.concatenate([columns[i] for i in group]), device=model.device)
-            scores = score_pieces(model.logit_pieces(batch, lengths, head, support), coded)
+            every = np.empty((sum(lengths), len(support)), np.float32) if whole_support else None
+            scores = score_pieces(model.logit_pieces(batch, lengths, head, support), coded, every)
         first = 0
         for index, length in zip(group, lengths, strict=True):
-            yield _window_scores(index, scores, support, slice(first, first + length))
+            rows = slice(first, first + length)
+            yield _window_scores(index, scores, support, rows, None if every is None else every[rows])
             first += length
 
 
@@ -150,12 +156,22 @@ def support_columns(support: TokenIds, n_rows: int) -> npt.NDArray[np.int64]:
 
 
 def _window_scores(
-    index: int, scores: TokenScores | None, support: TokenIds, rows: slice = slice(0, 0)
+    index: int,
+    scores: TokenScores | None,
+    support: TokenIds,
+    rows: slice = slice(0, 0),
+    support_bits: npt.NDArray[np.float32] | None = None,
 ) -> WindowScores:
     if scores is None:
         scores = score_pieces(iter(()), ())
     columns = scores.top_columns[rows]
     ids = np.where(columns < 0, -1, support[columns]).astype(np.int32)
     return WindowScores(
-        index, scores.surprisal_bits[rows], scores.entropy_bits[rows], scores.rank[rows], ids, scores.top_bits[rows]
+        index,
+        scores.surprisal_bits[rows],
+        scores.entropy_bits[rows],
+        scores.rank[rows],
+        ids,
+        scores.top_bits[rows],
+        support_bits,
     )
