@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import DTYPES
-from lmgc_core.priors import make_prior, run_segment
+from lmgc_core.priors import make_prior, rounded_log2, run_segment
 from lmgc_core.priors.counts import Counts
 from lmgc_core.priors.fixed_point import FLOOR, LOG_ONE, log_share, power_of, tables
 from lmgc_core.priors.geometry import axis_strides, geometry_of
@@ -234,3 +234,24 @@ def test_mistakes_are_named():
         make_prior("llm", serializer, pieces, support)
     with pytest.raises(InvalidSetting, match="language model"):
         make_prior("mix", serializer, pieces, support).frequencies(None, np.array([0]))
+
+
+def test_an_outer_product_is_seen_through_columns():
+    rng = np.random.default_rng(7)
+    rows, columns = rng.normal(size=40), rng.normal(size=30)
+    values = (np.outer(rows, columns) + 0.02 * rng.normal(size=(40, 30))).astype(np.float32).reshape(-1)
+    costs = []
+    for shape in ((40, 30), (1200,)):
+        serializer, pieces, support, indices = windows_of(NUMBERS, values, 10, 120, shape)
+        bits = run_segment(make_prior("counts", serializer, pieces, support), None, indices)
+        costs.append(sum(b.sum() for b in bits) / len(values))
+    assert costs[0] < costs[1] - 0.2
+
+
+def test_bins_of_the_model_become_whole_log_probabilities():
+    surprisals = np.array([0.0, 0.5, 3.0, 7.9, 12.0, 30.0])
+    found = rounded_log2(surprisals)
+    assert found.dtype == np.int64
+    assert np.abs(found[:4] / LOG_ONE + surprisals[:4]).max() < 1 / 32
+    assert found[-1] == -25 * LOG_ONE
+    assert (np.diff(found) < 0).all()

@@ -83,3 +83,9 @@ def log_share(parts: Integers, wholes: Integers | int) -> Integers:
     scaled = np.maximum(parts * LOG_MAX // wholes, 1)
     found: Integers = tables().log2[scaled] - tables().log2[LOG_MAX]
     return found
+
+
+def bounded(values: Integers, low: int, high: int) -> Integers:
+    """Values cut to low..high: np.clip without its overhead on small arrays."""
+    found: Integers = np.minimum(np.maximum(values, low), high)
+    return found

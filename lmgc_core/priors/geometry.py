@@ -18,6 +18,9 @@ N_LAGS = 5
 FLAT_LAGS = (9, 18, 27, 8, 10)
 """For tensors of one axis: a kernel of 3×3 is the likeliest row that a flattened tensor had."""
 
+FARTHEST = 216
+"""Half a block: neighbours farther back lie in the window too seldom."""
+
 MAX_COLUMNS = 1 << 16
 
 
@@ -77,13 +80,8 @@ def lags_of(shape: Sequence[int]) -> tuple[int, ...]:
         found = [first, first - 1, first + 1, 2 * first, 3 * first]
     else:
         second = strides[1]
-        found = [
-            second,
-            second - 1,
-            second + 1,
-            first if first > 4 else 2 * second,
-            strides[2] if len(strides) > 2 else 3 * second,
-        ]
+        third = strides[2] if len(strides) > 2 and strides[2] <= FARTHEST else 3 * second
+        found = [second, second - 1, second + 1, first if first > 4 else 2 * second, third]
     return tuple(lag if lag > 1 else 0 for lag in found)
 
 

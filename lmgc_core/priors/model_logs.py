@@ -1,4 +1,4 @@
-"""From the bins of guarded rounding to log-probabilities, in whole numbers: where the model's part of a mixture begins."""
+"""From the bins of guarded rounding to log-probabilities in whole numbers: where the model enters a mixture."""
 
 from __future__ import annotations
 

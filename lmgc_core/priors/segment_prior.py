@@ -61,7 +61,7 @@ class SegmentPrior:
         experts = ([WEIGHT_ONE] if self._values else []) + ([WEIGHT_ONE // 2] if kind == "mix" else [])
         own = WEIGHT_ONE // 24 if self._values else (WEIGHT_ONE // 6 if kind == "mix" else WEIGHT_ONE // 4)
         if self._values and kind == "mix":
-            experts = [WEIGHT_ONE * 5 // 8, WEIGHT_ONE * 3 // 8]
+            experts = [WEIGHT_ONE * 11 // 16, WEIGHT_ONE * 5 // 16]
         self._mixer = Mixer(N_STATES if self._values else _PLACES, np.array(experts + [own] * orders, np.int64), RATE)
 
     def frequencies(self, llm_log2: Integers | None, active: Integers) -> Integers:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.priors.counts import Counts
-from lmgc_core.priors.fixed_point import LOG_ONE, Integers, power_of
+from lmgc_core.priors.fixed_point import LOG_ONE, Integers, bounded, power_of
 from lmgc_core.priors.geometry import Geometry
 from lmgc_core.priors.mixing import SHARE_BITS, WEIGHT_ONE, Mixer
 
@@ -163,7 +163,7 @@ class ValueModel:
             [
                 np.where(seen, level - self._column_level[column], before[:, 0]),
                 np.where(lag > 0, level - self._level[rows, above], before[:, 1]),
-                np.where(seen, sign * np.clip(2 * self._column_sign[column], -ONE, ONE), before[:, 2]),
+                np.where(seen, sign * bounded(2 * self._column_sign[column], -ONE, ONE), before[:, 2]),
                 np.where(lag > 0, sign * self._sign[rows, above] * ONE, before[:, 3]),
             ],
             axis=1,
@@ -193,7 +193,7 @@ class ValueModel:
         features[:, -1] = np.where(lags[:, 0] > 0, far[:, 0] + drifts[:, 1], middle)
         features -= slow[:, None]
         expected = slow + ((features @ self._depth_weights + (1 << 19)) >> 20)
-        expected = np.clip(expected, -2 * ONE, (N_DEPTHS - 2) * ONE)
+        expected = bounded(expected, -2 * ONE, (N_DEPTHS - 2) * ONE)
         self._depth_features[slots], self._expected[slots] = features, expected
         signed = np.empty((n, self._n_sign), np.int64)
         for j, lag in enumerate(_SIGN_LAGS):
@@ -212,7 +212,7 @@ class ValueModel:
 
     def _sized(self, rows: Integers, places: Integers, expected: Integers) -> Integers:
         """Sizes of earlier values in units of the expected one, 256 for equal, at most 3 times."""
-        steps = np.clip((expected - self._level[rows, places]), -6 * ONE, 2 * ONE) * (LOG_ONE // ONE)
+        steps = bounded((expected - self._level[rows, places]), -6 * ONE, 2 * ONE) * (LOG_ONE // ONE)
         found: Integers = np.minimum(power_of(steps - 2 * LOG_ONE) >> 20, 3 * ONE)
         return found
 
@@ -241,7 +241,7 @@ class ValueModel:
         contexts = np.stack(
             [
                 z1 * 9 + z2 * 3 + zn,
-                np.clip(expected >> 7, 0, 63) * 4 + z1 * 2 + zn,
+                bounded(expected >> 7, 0, 63) * 4 + z1 * 2 + zn,
                 column_zero * 16 + z1 * 8 + z2 * 4 + z3 * 2 + zn,
             ],
             axis=1,
@@ -273,7 +273,7 @@ class ValueModel:
         sign_shares = self._sign_mixer.shares(inputs, sets)
         self._sign_contexts[slots], self._sign_inputs[slots] = contexts, inputs
         self._sign_sets[slots], self._sign_shares[slots] = sets, sign_shares
-        return np.clip(shares[:, 1], 4, 65532), np.clip(sign_shares[:, 1], 32, 65504)
+        return bounded(shares[:, 1], 4, 65532), bounded(sign_shares[:, 1], 32, 65504)
 
     def depths(self, slots: Integers, negative: npt.NDArray[np.bool_]) -> Integers:
         """The chance of each depth from 1 on, of a value that is no zero, in 2^-16ths, shape (n, N_DEPTHS)."""
@@ -297,12 +297,12 @@ class ValueModel:
                 e1 * N_DEPTHS + e2,
                 (agrees * N_DEPTHS + en) * 4 + np.minimum(sure, 3),
                 (agrees * N_DEPTHS + e1) * N_DEPTHS + en,
-                np.clip(column_depth, 0, N_DEPTHS - 1) * N_DEPTHS + np.clip(whole, 0, N_DEPTHS - 1),
+                bounded(column_depth, 0, N_DEPTHS - 1) * N_DEPTHS + bounded(whole, 0, N_DEPTHS - 1),
             ],
             axis=1,
         )
         inputs = np.empty((len(rows), self._n_experts, N_DEPTHS), np.int64)
-        steps = np.clip(np.arange(N_DEPTHS)[None, :] - whole[:, None] - FIRST_STEP, 0, N_STEPS - 1)
+        steps = bounded(np.arange(N_DEPTHS)[None, :] - whole[:, None] - FIRST_STEP, 0, N_STEPS - 1)
         n_steps = len(self._step_counts)
         for j, c in enumerate(self._step_counts):
             inputs[:, j] = c.logs_at(contexts[:, j], steps)
@@ -341,25 +341,25 @@ class ValueModel:
         self._sign_mixer.learn(self._sign_inputs[slots], self._sign_sets[slots], self._sign_shares[slots], minus)
         capped = np.minimum(depths, N_DEPTHS - 1)
         expected = self._expected[slots]
-        steps = np.clip(capped - (expected >> 8) - FIRST_STEP, 0, N_STEPS - 1)
+        steps = bounded(capped - (expected >> 8) - FIRST_STEP, 0, N_STEPS - 1)
         for j, c in enumerate(self._step_counts):
             c.add(self._depth_contexts[slots, j], steps)
         for j, c in enumerate(self._depth_counts, len(self._step_counts)):
             c.add(self._depth_contexts[slots, j], capped)
         self._depth_mixer.learn(self._depth_inputs[slots], self._depth_sets[slots], self._depth_shares[slots], capped)
         # The predictors: normalised least mean squares.
-        error = np.clip(level - expected, -3 * ONE, 5 * ONE)
+        error = bounded(level - expected, -3 * ONE, 5 * ONE)
         self._error[rows] += ((np.abs(error) - self._error[rows]) * 15) >> 8
         features = self._depth_features[slots]
         power = (features * features).sum(axis=1) + (2 << 16)
         self._depth_weights += ((error[:, None] * features * RATE_DEPTH) // power[:, None]).sum(axis=0)
-        sized = np.minimum(power_of(np.clip(expected - level, -6 * ONE, 2 * ONE) * 16 - 2 * LOG_ONE) >> 20, 3 * ONE)
+        sized = np.minimum(power_of(bounded(expected - level, -6 * ONE, 2 * ONE) * 16 - 2 * LOG_ONE) >> 20, 3 * ONE)
         target = np.where(negative, -sized, sized)
         features = self._sign_features[slots]
         power = (features * features).sum(axis=1) + (1 << 16)
         missed = target - self._signed[slots]
         self._sign_weights += ((missed[:, None] * features * RATE_SIGN) // power[:, None]).sum(axis=0)
-        self._column_sign[:] = _drawn(self._column_sign, column, np.clip(target, -2 * ONE, 2 * ONE), 77)
+        self._column_sign[:] = _drawn(self._column_sign, column, bounded(target, -2 * ONE, 2 * ONE), 77)
 
     def _learn_columns(self, column: Integers, level: Integers) -> None:
         self._column_level[:] = _drawn(self._column_level, column, level, 40, self._column_seen)
