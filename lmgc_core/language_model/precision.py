@@ -8,6 +8,7 @@ model. The output head stays fp32 as well. Only the CPU has these kernels.
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lmgc_core.errors import InvalidSetting
@@ -38,7 +39,6 @@ def quantise_backbone(model: LanguageModel) -> None:
         raise InvalidSetting(f"{model.id} has no linear layers that int8 is for; choose --dtype fp32")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
-
-        plan: dict[str, Any] = dict.fromkeys(names, per_channel_dynamic_qconfig)
-        quantize_dynamic(model.module, plan, dtype=torch.qint8, inplace=True)
+        quantization: Any = import_module("torch.ao.quantization")
+        plan = dict.fromkeys(names, quantization.per_channel_dynamic_qconfig)
+        quantization.quantize_dynamic(model.module, plan, dtype=torch.qint8, inplace=True)
