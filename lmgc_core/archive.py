@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -285,7 +286,7 @@ def _header(
     specs = coding.coded.specs
     chosen = {name: s.serialization for name, s in coding.serializers.items()}
     return Header(
-        model=model.id,
+        model=Path(model.id).name if Path(model.id).exists() else model.id,  # a folder's place says nothing elsewhere
         source="" if model.id in MODEL_CODES or entry is None else entry.source,
         model_fingerprint=fingerprint_prefix(model.fingerprint, MODEL_FINGERPRINT_BYTES),
         tokenizer_fingerprint=fingerprint_prefix(model.tokenizer.fingerprint, TOKENIZER_FINGERPRINT_BYTES),

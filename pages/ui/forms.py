@@ -37,6 +37,7 @@ LABELS: dict[str, str] = {
     "byte_order": "Byte order",
     "support": "Possible tokens",
     "context_window": "Context window, tokens",
+    "prior": "Who predicts",
 }
 HELP: dict[str, str] = {
     "planes": "Which bits of a value become text: all bytes; high, the top two; exponent, its byte; head, sign and "
@@ -50,9 +51,11 @@ HELP: dict[str, str] = {
     "support": "alphabet spreads probability over tokens that the text can hold; full over the whole vocabulary, "
     "which costs bits.",
     "context_window": "How far the model looks back. More helps a little and is slower.",
+    "prior": "llm is the language model alone; counts is adaptive counting without it; mix is both together, usually "
+    "the fewest bits. The heatmap shows the language model's part.",
 }
 DETAIL_OPTIONS: dict[str, tuple[Any, ...]] = {
-    **{k: CHOICES[k] for k in ("planes", "alphabet", "separator", "byte_order", "support")},
+    **{k: CHOICES[k] for k in ("planes", "alphabet", "separator", "byte_order", "support", "prior")},
     "group_size": ("auto", 0, 1, 2, 4, 8, 16),
     "line": (0, "auto", 8, 16, 32, 64, 128),
     "context_window": (128, 256, 512, 1024, 1536, 2048, 4096, 8192),

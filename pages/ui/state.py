@@ -34,6 +34,7 @@ GROUP_SIZE = "group_size"
 LINE = "line"
 SUPPORT = "support"
 CONTEXT_WINDOW = "context_window"
+PRIOR = "prior"
 TRANSFORM = "transform"
 LIMIT = "limit"
 SEED = "seed"
@@ -93,6 +94,7 @@ DEFAULTS: dict[str, Any] = {
     LINE: AS_PRESET,
     SUPPORT: AS_PRESET,
     CONTEXT_WINDOW: AS_PRESET,
+    PRIOR: AS_PRESET,
     TRANSFORM: "none",
     LIMIT: DEFAULT_LIMIT,
     SEED: 0,
@@ -124,7 +126,7 @@ DEFAULTS: dict[str, Any] = {
     N_VARIANTS: 2,
 }
 
-DETAILS = (PLANES, ALPHABET, SEPARATOR, GROUP_SIZE, LINE, BYTE_ORDER, SUPPORT, CONTEXT_WINDOW)
+DETAILS = (PLANES, ALPHABET, SEPARATOR, GROUP_SIZE, LINE, BYTE_ORDER, SUPPORT, CONTEXT_WINDOW, PRIOR)
 
 
 def get(key: str) -> Any:
