@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from streamlit.util import AttributeDictionary
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import DTYPES, Gradient, tensor_from_array
@@ -201,6 +202,30 @@ def test_selected_positions_can_be_typed() -> None:
     assert selection.parse_index("3, 0", (3, 4)) is None
     assert selection.parse_index("one", (3, 4)) is None
     assert selection.parse_index("", ()) is None
+
+
+@pytest.mark.parametrize("customdata", [{"0": 8, "1": 30.0}, [8, 30.0], [8.0, 30.0], 8])
+def test_a_click_on_a_cell_leads_to_its_parameter(customdata: object) -> None:
+    point = {
+        "curve_number": 3,
+        "point_number": 1,
+        "point_index": 1,
+        "x": 3,
+        "y": 1,
+        "customdata": customdata,
+        "legendgroup": None,
+    }
+    event = {"selection": {"points": [point], "point_indices": [1], "box": [], "lasso": []}}
+    assert selection.picked_parameter(AttributeDictionary(event), 20) == 8
+    assert selection.picked_parameter(event, 8) is None, "a click on a picture that is no longer there"
+
+
+def test_clicks_on_nothing_select_nothing() -> None:
+    nothing = {"points": [], "point_indices": [], "box": [], "lasso": []}
+    for event in (None, {}, {"selection": nothing}, {"selection": nothing | {"points": [{"x": 1, "y": 2}]}}):
+        assert selection.picked_parameter(event, 20) is None
+    for customdata in ([], {}, [-1, 2.0], None, ["x"]):
+        assert selection.picked_parameter({"selection": {"points": [{"customdata": customdata}]}}, 20) is None
 
 
 def test_word_fields_cut_every_float_into_its_bits() -> None:

@@ -99,10 +99,10 @@ def show_picture(run: str, version: int, report: Report, view: Mapping[str, Any]
     figure = data.bits_figure(run, version, repr(sorted(view.items(), key=str)), grid, span, what, selected)
 
     def clicked() -> None:
-        event = st.session_state.get("heatmap")
-        picked = event["selection"]["points"] if event else []
-        if picked:
-            select(report, view["name"], int(picked[0]["customdata"][0]))
+        n_parameters = report.coding.raw.tensor(view["name"]).n_parameters
+        flat = selection.picked_parameter(st.session_state.get("heatmap"), n_parameters)
+        if flat is not None:
+            select(report, view["name"], flat)
 
     st.plotly_chart(
         figure,

@@ -6,8 +6,9 @@ back to a parameter that its token carries.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -150,3 +151,24 @@ def parse_index(text: str, shape: tuple[int, ...]) -> int | None:
     if len(numbers) == len(shape) and all(i < s for i, s in zip(numbers, shape, strict=True)):
         return int(np.ravel_multi_index(tuple(numbers), shape)) if shape else None
     return numbers[0] if len(numbers) == 1 and numbers[0] < n else None
+
+
+def picked_parameter(event: Mapping[str, Any] | None, n_parameters: int) -> int | None:
+    """The flat index that a click on the heatmap means; None if nothing was picked.
+
+    The browser sends a point's `customdata` as a list, or, where the figure holds an array, as a mapping with
+    the positions as text.
+
+    >>> picked_parameter({"selection": {"points": [{"customdata": {"0": 7, "1": 2.5}}]}}, 10)
+    7
+    """
+    points = ((event or {}).get("selection") or {}).get("points") or []
+    for point in points:
+        data = point.get("customdata")
+        if isinstance(data, Mapping):
+            data = data.get("0", data.get(0))
+        elif isinstance(data, list | tuple):
+            data = data[0] if data else None
+        if isinstance(data, int | float) and 0 <= data < n_parameters:
+            return int(data)
+    return None
