@@ -122,7 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return commands.COMMANDS[parsed.command](parsed)
     except LmgcError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        from lmgc_core.terminal import complain
+
+        complain(str(error))
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmgc_core.errors import InvalidSetting, UnsupportedInput
+from lmgc_core.errors import (
+    CorruptContainer,
+    IncompatibleContainer,
+    InvalidSetting,
+    TruncatedContainer,
+    UnsupportedInput,
+)
 from lmgc_core.options import codec_config, file_options, run_options
-from lmgc_core.terminal import ProgressLine, emit, figure, say
+from lmgc_core.terminal import ProgressLine, check_target, emit, figure, say
 
 if TYPE_CHECKING:
     from lmgc_core.archive_decoding import ArchiveProgress
@@ -28,10 +36,11 @@ def run_compress(arguments: argparse.Namespace) -> int:
     target = Path(arguments.output)
     if target.suffix != ".lmgc":
         raise InvalidSetting(f"--output {target.name!r}: an archive's name ends in .lmgc")
+    check_target(target)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
     model = load_model(config.model, options, on_progress=progress.show_fetch)
-    try:
+    with closing(progress):
         made = compress(
             gradient,
             model,
@@ -40,8 +49,6 @@ def run_compress(arguments: argparse.Namespace) -> int:
             verify=arguments.verify,
             on_progress=lambda now: show_archive(progress, now),
         )
-    finally:
-        progress.close()
     write_whole(target, made.archive)
     found = made.report
     if arguments.json:
@@ -65,9 +72,10 @@ def run_decompress(arguments: argparse.Namespace) -> int:
     target = Path(arguments.output)
     if target.suffix not in OUTPUTS:
         raise InvalidSetting(f"--output {target.name!r}: end the name in one of {', '.join(OUTPUTS)}")
+    check_target(target)
     archive = read_archive(arguments.archive)
     progress = ProgressLine(arguments)
-    try:
+    with named(arguments.archive), closing(progress):
         gradient = decompress(
             archive,
             archive_model(arguments, progress),
@@ -75,8 +83,6 @@ def run_decompress(arguments: argparse.Namespace) -> int:
             options=run_options(arguments),
             on_progress=lambda now: show_archive(progress, now),
         )
-    finally:
-        progress.close()
     save_gradient(gradient, target)
     if arguments.json:
         emit({"file": str(target), "n_parameters": gradient.n_parameters, "sha256": gradient.digest})
@@ -93,7 +99,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     archive = read_archive(arguments.archive)
     gradient = load_gradient(arguments.file, **file_options(arguments)) if arguments.file else None
     progress = ProgressLine(arguments)
-    try:
+    with named(arguments.archive), closing(progress):
         found = verify_archive(
             archive,
             gradient,
@@ -101,8 +107,6 @@ def run_verify(arguments: argparse.Namespace) -> int:
             options=run_options(arguments),
             on_progress=lambda now: show_archive(progress, now),
         )
-    finally:
-        progress.close()
     if arguments.json:
         emit(found)
     else:
@@ -115,7 +119,8 @@ def run_describe(arguments: argparse.Namespace) -> int:
     """What an archive says about itself; no model is needed."""
     from lmgc_core.archive import describe
 
-    found = describe(read_archive(arguments.archive))
+    with named(arguments.archive):
+        found = describe(read_archive(arguments.archive))
     if arguments.json:
         emit(found)
         return 0
@@ -129,6 +134,15 @@ def run_describe(arguments: argparse.Namespace) -> int:
     for tensor in found["tensors"]:
         say(f"  {tensor['name']!r}: {tensor['dtype']} {'×'.join(map(str, tensor['shape'])) or 'scalar'}")
     return 0
+
+
+@contextmanager
+def named(archive: str) -> Iterator[None]:
+    """Errors about an archive begin with its name."""
+    try:
+        yield
+    except (TruncatedContainer, CorruptContainer, IncompatibleContainer) as error:
+        raise type(error)(f"{archive}: {error}") from None
 
 
 def show_archive(progress: ProgressLine, now: ArchiveProgress) -> None:
@@ -153,7 +167,7 @@ def read_archive(name: str) -> bytes:
     """
     path = Path(name)
     if not path.is_file():
-        raise UnsupportedInput(f"{name}: there is no such file")
+        raise UnsupportedInput(f"{name}: {'is not a file' if path.exists() else 'there is no such file'}")
     try:
         return path.read_bytes()
     except OSError as error:

@@ -102,10 +102,15 @@ def measure(
     return report()
 
 
-def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
-    """Raises InvalidSetting where the settings do not fit the model or each other."""
+def check_limit(limit: int) -> None:
+    """Raises InvalidSetting for a limit below 0."""
     if limit < 0:
         raise InvalidSetting(f"limit {limit}: a number of blocks, or 0 for the whole gradient")
+
+
+def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
+    """Raises InvalidSetting where the settings do not fit the model or each other."""
+    check_limit(limit)
     if config.context_window > model.context_length:
         raise InvalidSetting(
             f"context window {config.context_window} is more than {model.id} sees at once ({model.context_length}); "

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING
 from lmgc_core.archive_commands import run_compress, run_decompress, run_describe, run_verify
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.options import codec_config, codec_configs, file_options, run_options
-from lmgc_core.terminal import ProgressLine, emit, figure, say
+from lmgc_core.terminal import ProgressLine, check_target, complain, emit, figure, say
 
 if TYPE_CHECKING:
     from lmgc_core.codec import Progress
     from lmgc_core.report import Report
     from lmgc_core.settings import CodecConfig
+
+
+def check_early(config: CodecConfig, limit: int) -> None:
+    """Raises InvalidSetting for what is wrong whatever the file and the model, before either is read."""
+    from lmgc_core.codec import check_limit
+    from lmgc_core.transforms import parse_transform
+
+    parse_transform(config.transform)
+    check_limit(limit)
 
 
 def run_inspect(arguments: argparse.Namespace) -> int:
@@ -34,7 +43,7 @@ def run_inspect(arguments: argparse.Namespace) -> int:
         if arguments.json:
             emit(found)
         elif "error" in found:
-            say(f"{name}: {found['error']}")
+            complain(found["error"])
         else:
             say(f"{name}: {found['n_parameters']} parameters, {found['raw_bytes']} bytes raw, sha256 {found['sha256']}")
             for tensor in found["tensors"]:
@@ -58,6 +67,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     from lmgc_core.token_efficiency import count_tokens
 
     config = codec_config(arguments)
+    check_early(config, arguments.limit)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
     tokenizer = load_tokenizer(config.model, on_progress=progress.show_fetch)
@@ -85,6 +95,9 @@ def run_measure(arguments: argparse.Namespace) -> int:
     from lmgc_core.report_files import write_report
 
     config, options = codec_config(arguments), run_options(arguments)
+    check_early(config, arguments.limit)
+    if arguments.output:
+        check_target(Path(arguments.output), folder=True)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
     model = load_model(config.model, options, on_progress=progress.show_fetch)
@@ -197,6 +210,7 @@ def run_generate(arguments: argparse.Namespace) -> int:
     target = Path(arguments.output)
     if target.suffix != ".safetensors":
         raise InvalidSetting(f"--output {target.name!r}: generate writes safetensors; end the name in .safetensors")
+    check_target(target)
     config = GenerateConfig(
         network=arguments.network,
         data=arguments.data,
@@ -239,6 +253,8 @@ def run_models(arguments: argparse.Namespace) -> int:
         if not arguments.id:
             raise InvalidSetting("models fetch needs an ID; see python -m lmgc_core models")
         progress = ProgressLine(arguments)
+        if arguments.from_file is not None and not Path(arguments.from_file).is_file():
+            raise InvalidSetting(f"--from {arguments.from_file}: there is no such file")
         folder = fetch_model(arguments.id, from_file=arguments.from_file, on_progress=progress.show_fetch)
         progress.close()
         if arguments.json:

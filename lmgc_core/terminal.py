@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmgc_core.errors import UnsupportedInput
 
 if TYPE_CHECKING:
     from lmgc_core.language_model import FetchProgress
@@ -18,6 +22,11 @@ def emit(found: Any) -> None:
     sys.stdout.flush()
 
 
+def complain(line: str) -> None:
+    """One line about a failure on stderr."""
+    sys.stderr.write(" ".join(line.split()).encode("ascii", "backslashreplace").decode() + "\n")
+
+
 def say(line: str = "") -> None:
     """One line for people on stdout; what the terminal's encoding cannot show is escaped."""
     encoding = sys.stdout.encoding or "utf-8"
@@ -25,6 +34,29 @@ def say(line: str = "") -> None:
 
 
 SECONDS_BETWEEN_LINES = 2.0
+
+
+def check_target(path: Path, folder: bool = False) -> None:
+    """Makes sure, before the work, that a result can be written.
+
+    Args:
+        path: the file to write, or the folder to write into.
+        folder: `path` is a folder, made if it is not there.
+
+    Raises:
+        UnsupportedInput: when it cannot.
+    """
+    place = path if folder else path.parent
+    if not folder and path.is_dir():
+        raise UnsupportedInput(f"{path}: is a folder; give the name of a file")
+    if folder and path.exists() and not path.is_dir():
+        raise UnsupportedInput(f"{path}: is a file; give the name of a folder")
+    while folder and not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise UnsupportedInput(f"{path}: there is no folder {place}; make it first")
+    if not os.access(place, os.W_OK | os.X_OK) or place.resolve().parts[1:2] in (("proc",), ("sys",)):
+        raise UnsupportedInput(f"{path}: nothing can be written to {place}")
 
 
 class ProgressLine:

@@ -229,7 +229,7 @@ def test_shuffling_costs_bits(default_model: Any) -> None:
     from lmgc_core.files import load_gradient
     from lmgc_core.samples import sample_path
 
-    gradient = load_gradient(sample_path("convnet_mnist_step60")).select(["f.4.weight"])
+    gradient = load_gradient(sample_path("convnet_mnist_step60")).select(["conv2.weight"])
     whole, mixed = (measure(g, default_model, preset("best"), limit=4).totals for g in (gradient, shuffled(gradient)))
     assert (mixed.bits_per_parameter or 0) > (whole.bits_per_parameter or 0) + 0.2
 

@@ -111,18 +111,24 @@ def score_pieces(
     top_columns, top_bits = np.full((n, TOP), -1, np.int64), np.full((n, TOP), np.nan, np.float32)
     for first, logits in pieces:
         last = first + len(logits)
-        logp = logits.sub_(torch.logsumexp(logits, -1, keepdim=True))
-        own = logp.gather(1, columns[first:last, None])
-        if not bool(torch.isfinite(own).all()):
+        own = logits.gather(1, columns[first:last, None])
+        width = min(TOP, logits.shape[1])
+        best = torch.topk(logits, width, dim=-1)
+        # one more array of this size and no third: pages that are new to the process cost more than the arithmetic
+        spare = torch.empty_like(logits)
+        rank[first:last] = torch.gt(logits, own, out=spare).sum(-1).cpu().numpy()
+        highest = best.values[:, :1]
+        shifted = logits.sub_(highest)
+        weight = torch.exp(shifted, out=spare)
+        total = weight.sum(-1, keepdim=True)
+        log_total = total.log()
+        cost = (log_total - (own - highest))[:, 0]
+        if not bool(torch.isfinite(cost).all()):
             raise LmgcError("the model's outputs are not numbers; load it with --dtype fp32, or check its weights")
-        surprisal[first:last] = (own[:, 0].double() / -LN2).cpu().numpy()
-        if support_bits is not None:
-            support_bits[first:last] = (logp / -LN2).float().cpu().numpy()
-        rank[first:last] = (logp > own).sum(-1, dtype=torch.int32).cpu().numpy()
-        width = min(TOP, logp.shape[1])
-        best = torch.topk(logp, width, dim=-1)
+        surprisal[first:last] = (cost.double() / LN2).cpu().numpy()
         top_columns[first:last, :width] = best.indices.cpu().numpy()
-        top_bits[first:last, :width] = (best.values / -LN2).cpu().numpy()
-        # -sum p log p; a token of probability zero adds nothing
-        entropy[first:last] = (torch.special.entr(logp.exp_()).sum(-1) / LN2).cpu().numpy()
+        top_bits[first:last, :width] = ((log_total - (best.values - highest)) / LN2).cpu().numpy()
+        # -sum p log p = log Z - sum w z / Z, with w = exp z
+        mean = torch.bmm(weight[:, None], shifted[:, :, None])[:, :, 0] / total
+        entropy[first:last] = ((log_total - mean)[:, 0] / LN2).cpu().numpy()
     return TokenScores(surprisal, entropy, rank, top_columns, top_bits)
