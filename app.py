@@ -9,10 +9,10 @@ from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
 from pages.ui import before, data, forms, headline, state
 from pages.ui.data import Loaded
-from pages.ui.format import count, duration, plain
+from pages.ui.format import count, plain
 from pages.ui.frame import page_frame, show_bug, show_error
 from pages.ui.jobs import JobView, job_id
-from pages.ui.models import forecast_seconds, show_model_offer
+from pages.ui.models import forecast, show_model_offer
 from pages.ui.runs import show_run
 from pages.ui.work import Measured, measure_work, submit_baselines
 
@@ -32,8 +32,8 @@ def settings(loaded: Loaded) -> tuple[Gradient, CodecConfig | None, int]:
         forms.sample_form(None)
         return gradient, None, 0
     limit, _ = forms.sample_form(found.n_blocks)
-    seconds = forecast_seconds(gradient, config, limit, found)
-    st.caption(f"Forecast: about {duration(seconds)}" if seconds else "Forecast: known after the first run")
+    ahead = forecast(gradient, config, limit, found)
+    st.caption(f"Forecast: {ahead.words()}" if ahead else "Forecast: known after the first run")
     return gradient, config, limit
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from lmgc_core.gradient import Gradient
-from pages.ui import data, state
-from pages.ui.data import Loaded
+from lmgc_core.settings import DEFAULT_MODEL, CodecConfig
+from pages.ui import data, models, state
+from pages.ui.data import Loaded, Preview
+from pages.ui.work import Measured
 from tests.tiny_models import tiny_llama
 
 ROOT = Path(__file__).parent.parent
@@ -226,6 +230,27 @@ def test_a_cancelled_run_keeps_its_windows(gradient: Gradient, model: str) -> No
     at.run()
     assert not at.exception
     assert "Stopped" in texts(at) or len(at.metric) == 4
+
+
+def test_the_forecast_is_cautious_until_a_run_has_told_the_speed(gradient: Gradient, model: str) -> None:
+    config = CodecConfig(model=DEFAULT_MODEL)
+    text = Preview("x" * 864, 432, "bias", 0, (), (), 7)
+    guess = models.forecast(gradient, config, 1, text)
+    assert guess is not None
+    assert guess.seconds == pytest.approx(15 + 432 / 150)
+    assert "about 1" in guess.words()
+    assert "guess" in guess.words()
+    assert models.forecast(gradient, replace(config, model=model), 1, text) is None
+    for seconds in (2.0, 6.0):
+        report = SimpleNamespace(totals=SimpleNamespace(n_tokens=400), seconds=seconds)
+        subject = Measured(gradient, "small", "upload", config, int(seconds))
+        data.jobs().wait(data.jobs().submit("measure", subject.facts, lambda c, r=report: r, subject).id, 10)
+    told = models.forecast(gradient, config, 2, text)
+    assert told == models.Forecast(pytest.approx(864 / 100), True)
+    assert "guess" not in told.words()
+    other = models.forecast(gradient, replace(config, prior="mix"), 1, text)
+    assert other is not None
+    assert not other.measured
 
 
 def test_an_address_with_a_run_shows_it_in_a_new_session(gradient: Gradient, model: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -17,25 +19,67 @@ from pages.ui.jobs import JobManager, JobView, job_id
 from pages.ui.work import Measured, fetch_work
 
 BLOCK_PARAMETERS = 432
-TOKENS_PER_SECOND = 300.0  # the default model on two ordinary cores, until a run here has told better
+TOKENS_PER_SECOND = 150.0  # the default model on two slow cores, until a run here has told better
+COUNTED_TOKENS_PER_SECOND = 1500.0  # the same where no model is asked
 DEFAULT_PARAMETERS = 134_515_008
+LOADING_SECONDS = 15.0
 TOKENS_PER_CHARACTER = 0.5
+LAST_RUNS = 3
 
 
-def forecast_seconds(gradient: Gradient, config: CodecConfig, limit: int, found: Preview) -> float | None:
-    """How long a run will take, from the latest run with this model, else from the model's size."""
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How long a run will take, in seconds, and whether runs on this server tell so or a cautious guess."""
+
+    seconds: float
+    measured: bool
+
+    def words(self) -> str:
+        """One line for the page.
+
+        >>> Forecast(90.0, False).words()
+        'about 2 min, a guess until a first run here'
+        """
+        return f"about {duration(self.seconds)}" + ("" if self.measured else ", a guess until a first run here")
+
+
+def forecast(gradient: Gradient, config: CodecConfig, limit: int, found: Preview) -> Forecast | None:
+    """How long a run will take: the speed of this server's last runs like it, else a cautious guess.
+
+    None for a model of unknown size that has not run here.
+    """
     n_blocks = min(limit, found.n_blocks) if limit else found.n_blocks
     n_parameters = min(n_blocks * BLOCK_PARAMETERS, gradient.n_parameters)
     n_tokens = len(found.texts) if found.texts else TOKENS_PER_CHARACTER * len(found.text)
     n_tokens *= n_parameters / max(found.n_parameters, 1)
-    for job in reversed(data.jobs().finished("measure")):
-        if isinstance(job.subject, Measured) and job.subject.config.model == config.model:
-            speed = job.result.totals.n_tokens / max(job.result.seconds, 1e-6)
-            return float(n_tokens / speed)
+    runs = [job for job in data.jobs().finished("measure") if isinstance(job.subject, Measured)]
+    is_loaded = bool(runs) and runs[-1].subject.config.model == config.model
+    loading = 0.0 if is_loaded else LOADING_SECONDS
+    alike = [
+        (job.result.totals.n_tokens, job.result.seconds)
+        for job in runs
+        if job.subject.config.model == config.model and job.subject.config.prior == config.prior
+    ]
+    speed = measured_speed(alike)
+    if speed is not None:
+        return Forecast(loading + n_tokens / speed, True)
+    if config.prior == "counts":
+        return Forecast(loading + n_tokens / COUNTED_TOKENS_PER_SECOND, False)
     row = next((r for r in data.catalogue() if r["id"] == config.model), None)
     if row is None or not row["n_parameters"]:
         return None
-    return float(n_tokens / (TOKENS_PER_SECOND * DEFAULT_PARAMETERS / row["n_parameters"]))
+    return Forecast(loading + n_tokens * row["n_parameters"] / DEFAULT_PARAMETERS / TOKENS_PER_SECOND, False)
+
+
+def measured_speed(runs: Sequence[tuple[int, float]]) -> float | None:
+    """Tokens per second over the last few runs, given (tokens, seconds) of each, the newest last; None without any.
+
+    >>> measured_speed([(9000, 1.0), (100, 1.0), (200, 1.0), (300, 4.0)]), measured_speed([])
+    (100.0, None)
+    """
+    last = runs[-LAST_RUNS:]
+    n_tokens, seconds = sum(n for n, _ in last), sum(s for _, s in last)
+    return n_tokens / seconds if n_tokens and seconds > 0 else None
 
 
 def show_model_offer(manager: JobManager, model: str) -> None:
