@@ -10,7 +10,7 @@ from lmgc_core.settings import CodecConfig, RunOptions
 from pages.ui import before, data, forms, headline, state
 from pages.ui.data import Loaded
 from pages.ui.format import count, plain
-from pages.ui.frame import page_frame, show_bug, show_error
+from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
 from pages.ui.jobs import JobView, job_id
 from pages.ui.models import forecast, show_model_offer
 from pages.ui.runs import show_run
@@ -109,7 +109,9 @@ if button.button("Run", type="primary", key="run_button", disabled=subject is No
     try:
         started = data.jobs().submit("measure", subject.facts, measure_work(subject, RunOptions()), subject)
         state.set_job(state.RUN, started.id)
-        st.rerun()
+        if started.phase != "done":
+            st.rerun()
+        st.info(ALREADY_MEASURED)
     except LmgcError as error:
         show_error(error)
 try:

@@ -8,7 +8,7 @@ from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
 from pages.ui import data, forms, headline, state
 from pages.ui.compared import compared_form, config_of, show_comparison
-from pages.ui.frame import page_frame, show_bug, show_error
+from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
 from pages.ui.models import show_model_offer, show_progress
 from pages.ui.work import Compared, compare_work, submit_baselines
@@ -84,9 +84,11 @@ running = (job := manager.get(wanted)) is not None and job.active
 ready = len(subject.configs) > 0 and not running
 if button.button("Run", type="primary", key="compare_button", disabled=not ready, width="stretch"):
     try:
-        manager.submit("compare", subject.facts, compare_work(subject, RunOptions()), subject)
+        started = manager.submit("compare", subject.facts, compare_work(subject, RunOptions()), subject)
     except LmgcError as error:
         show_error(error)
     else:
-        st.rerun()
+        if started.phase != "done":
+            st.rerun()
+        st.info(ALREADY_MEASURED)
 show_job(manager, wanted)

@@ -36,7 +36,9 @@ if button.button("Train", type="primary", key="train_button", disabled=running, 
         show_error(error)
     else:
         state.set_job(state.TRAINING, job.id)
-        st.rerun()
+        if job.phase != "done":
+            st.rerun()
+        st.info("Already trained; this is the result.")
 if job is None:
     st.caption("The loss appears here while it trains; every recorded step can be analysed or downloaded.")
     st.stop()

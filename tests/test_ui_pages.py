@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import DEFAULT_MODEL, CodecConfig
-from pages.ui import data, models, state
+from pages.ui import data, format, models, state
 from pages.ui.data import Loaded, Preview
 from pages.ui.work import Measured
 from tests.tiny_models import tiny_llama
@@ -153,6 +153,11 @@ def test_a_run_shows_the_numbers_that_the_library_gives(gradient: Gradient, mode
     assert at.query_params[state.RUN] in (at.session_state[state.RUN], [at.session_state[state.RUN]])
     assert len(at.get("download_button")) >= 4
     assert "Settings have changed" not in texts(at)
+    assert "Already measured" not in texts(at)
+    at.button(key="run_button").click().run()
+    assert not at.exception
+    assert [i.value for i in at.info] == ["Already measured; this is the result."]
+    assert {m.label: m.value for m in at.metric} == cards
     again = open_gradient("app.py", gradient, model=model).run()
     assert {m.label: m.value for m in again.metric} == cards, "an equal run is found again, not repeated"
 
@@ -265,6 +270,12 @@ def test_an_address_with_a_run_shows_it_in_a_new_session(gradient: Gradient, mod
 def test_lossy_sparse_runs_draw_their_dropped_cells(gradient: Gradient, model: str) -> None:
     at = open_gradient("app.py", gradient, model=model, transform="topk:0.1").run()
     at = run_to_the_end(at, "run_button", state.RUN)
+    tabled = next(t.value for t in at.dataframe if "figure" in t.value.columns)
+    figures = dict(zip(tabled["figure"], tabled["value"], strict=True))
+    report = data.jobs().get(at.session_state[state.RUN]).result
+    assert figures["largest difference"] == format.number(report.error.max_abs)
+    assert figures["became zero"] == format.count(report.error.n_flushed)
+    assert {"root mean square error", "cosine similarity", "PSNR, dB"} <= set(figures)
     at.text_input(key="typed_index").set_value("0").run()
     assert not at.exception
 

@@ -24,6 +24,8 @@ _CSS = """
 </style>
 """
 
+ALREADY_MEASURED = "Already measured; this is the result."
+
 
 def page_frame(title: str, question: str) -> None:
     """Sets the page up and asks its question; to be called first by every page."""

@@ -63,7 +63,7 @@ def show_headline(report: Report, baselines: Sequence[Mapping[str, Any]] | None,
         delta_color="off",
         border=True,
         help=f"Size over raw size; {LOWER}, 100 % is no gain. The interval tells how far the sample of blocks may be "
-        "from the whole.",
+        "from the whole; a larger sample, more blocks, narrows it.",
     )
     cards[2].metric(
         "tokens per parameter",

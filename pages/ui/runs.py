@@ -73,9 +73,9 @@ def _show_picture_and_selection(job: JobView, report: Report) -> None:
 
 
 def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -> None:
-    parts, context, tensors, others, files = st.tabs(
-        ["Where the bits go", "Along the context", "Tensors", "Baselines", "Downloads"]
-    )
+    names = ["Where the bits go", "Along the context", "Tensors", "Baselines", "Downloads"]
+    is_lossy = report.coding.config.transform != "none"
+    parts, context, tensors, others, files, *more = st.tabs([*names, "Lossy step"] if is_lossy else names)
     with parts:
         tables.show_parts(report)
     with context:
@@ -92,6 +92,12 @@ def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -
             st.caption("Ready when the run is.")
         else:
             tables.show_downloads(job.id, job.version, report)
+    if is_lossy:
+        with more[0]:
+            if job.active:
+                st.caption("Its error is shown when the run is done.")
+            else:
+                tables.show_error_figures(report)
 
 
 def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Report) -> None:

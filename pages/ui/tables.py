@@ -11,8 +11,11 @@ import streamlit as st
 from pages.ui import data, figures, state
 from pages.ui.charts import show_chart
 from pages.ui.format import (
+    ABSENT,
     LOWER,
+    count,
     number,
+    plain,
     shape,
     size,
 )
@@ -103,6 +106,34 @@ def show_tensors(report: Report) -> None:
     st.caption(
         "Bits per parameter of the sampled values, side information apart; lower is better. Select a row to see it."
     )
+
+
+def show_error_figures(report: Report) -> None:
+    """What the lossy step did to the values."""
+    error = report.error
+    table = pd.DataFrame(
+        [
+            ("largest difference", number(error.max_abs), "of a finite value"),
+            ("root mean square error", number(error.rmse), "over all finite values"),
+            ("cosine similarity", _fine(error.cosine), "of the two gradients; 1 is the same direction"),
+            ("PSNR, dB", number(error.psnr_db), "value range over root mean square error; higher is better"),
+            ("became zero", count(error.n_flushed), "values, those that were dropped included"),
+            ("overflowed", count(error.n_overflowed), "finite values that no longer are"),
+        ],
+        columns=["figure", "value", "meaning"],
+    )
+    st.dataframe(table, hide_index=True, alt="Table of the lossy step's errors")
+    step = plain(report.coding.config.transform)
+    st.caption(f"Values before against after the lossy step {step}, over everything chosen, not the sample alone.")
+
+
+def _fine(value: float | None) -> str:
+    """A number near 1 with the figures that tell it from 1.
+
+    >>> _fine(0.99999871), _fine(None)
+    ('0.99999871', '–')
+    """
+    return ABSENT if value is None else f"{value:.8f}".rstrip("0").rstrip(".")
 
 
 def show_baselines(rows: Sequence[Mapping[str, Any]]) -> None:
