@@ -1,8 +1,8 @@
 """Tokens a second and bits a token: plain transformers with all logits, and this package, on the same windows.
 
 Writes benchmarks/results/scoring.csv. Every engine sees the same windows in the same run, in rounds that
-alternate, so that ratios hold on a machine that does other things too; the best round of each counts. Run
-from the repository's root: `python -m benchmarks.scoring`.
+alternate; the best round of each counts. Processor seconds stand beside seconds: on a machine that does other
+things meanwhile only they can be compared. Run from the repository's root: `python -m benchmarks.scoring`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ RESULTS = Path(__file__).parent / "results" / "scoring.csv"
 SAMPLE = Path(__file__).parent.parent / "sample_gradients"
 HEX = frozenset(b"0123456789abcdef ")
 COLUMNS = [
-    "engine", "dtype", "support", "support_tokens", "n_tokens", "seconds", "tokens_per_second", "bits_per_token",
-    "against_plain", "matrix_gflops", "machine", "threads", "torch", "transformers", "model", "window_tokens",
+    "engine", "dtype", "support", "support_tokens", "n_tokens", "seconds", "cpu_seconds", "tokens_per_second",
+    "bits_per_token", "against_plain", "against_plain_cpu", "matrix_gflops", "machine", "threads", "torch",
+    "transformers", "model", "window_tokens",
 ]  # fmt: skip
 
 
@@ -89,21 +90,23 @@ def main() -> None:
     }
     fp32.module(input_ids=torch.ones(1, 8, dtype=torch.int64))
     seconds: dict[tuple[str, str, str], float] = dict.fromkeys(engines, float("inf"))
+    cpu_seconds = dict(seconds)
     bits: dict[tuple[str, str, str], float] = {}
     gflops = 0.0
     for _ in range(options.rounds):
         gflops = max(gflops, matrix_gflops())
         for key, engine in engines.items():
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             bits[key] = engine()
             seconds[key] = min(seconds[key], time.perf_counter() - start)
-    base = n_tokens / next(iter(seconds.values()))
+            cpu_seconds[key] = min(cpu_seconds[key], time.process_time() - cpu_start)
+    base, cpu_base = next(iter(seconds.values())), next(iter(cpu_seconds.values()))
     RESULTS.parent.mkdir(exist_ok=True)
     with open(RESULTS, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         for (engine_name, dtype, support), took in seconds.items():
-            rate = n_tokens / took
+            cpu_took = cpu_seconds[engine_name, dtype, support]
             writer.writerow(
                 {
                     "engine": engine_name,
@@ -112,9 +115,11 @@ def main() -> None:
                     "support_tokens": len(supports[support]),
                     "n_tokens": n_tokens,
                     "seconds": f"{took:.2f}",
-                    "tokens_per_second": f"{rate:.1f}",
+                    "cpu_seconds": f"{cpu_took:.2f}",
+                    "tokens_per_second": f"{n_tokens / took:.1f}",
                     "bits_per_token": f"{bits[engine_name, dtype, support] / n_tokens:.4f}",
-                    "against_plain": f"{rate / base:.2f}",
+                    "against_plain": f"{base / took:.2f}",
+                    "against_plain_cpu": f"{cpu_base / cpu_took:.2f}",
                     "matrix_gflops": f"{gflops:.1f}",
                     "machine": f"{platform.machine()} {platform.system()}",
                     "threads": torch.get_num_threads(),
