@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -278,6 +279,31 @@ def test_lossy_sparse_runs_draw_their_dropped_cells(gradient: Gradient, model: s
     assert {"root mean square error", "cosine similarity", "PSNR, dB"} <= set(figures)
     at.text_input(key="typed_index").set_value("0").run()
     assert not at.exception
+
+
+@pytest.mark.parametrize("prior", ["counts", "mix"])
+def test_priors_draw_their_bits_and_say_when_the_model_was_not_asked(
+    gradient: Gradient, model: str, prior: str
+) -> None:
+    at = open_gradient("app.py", gradient, model=model, prior=prior, limit=2).run()
+    at = run_to_the_end(at, "run_button", state.RUN)
+    picture = json.loads(next(c for c in at.get("plotly_chart") if "Heatmap of" in c.proto.alt).proto.spec)
+    points = picture["data"][-1]
+    assert len(points["x"] if isinstance(points["x"], list) else points["x"]["bdata"]) > 0, "some cells have a colour"
+    shown = texts(at)
+    assert "nan" not in shown.replace("nano", "")
+    assert "rank 0" not in shown
+    table = next(t.value for t in at.dataframe if "sampled" in t.value.columns)
+    if prior == "counts":
+        assert "model not asked" in shown
+        assert "all parts; colours" in shown
+        assert "likeliest" not in shown
+        assert "model's part" not in table.columns
+    else:
+        assert "model not asked" not in shown
+        assert "likeliest" in shown
+        assert "model's part; colours" in shown
+        assert "model's part" in table.columns
 
 
 def test_integers_have_no_exponents() -> None:

@@ -41,14 +41,18 @@ def picture_controls(report: Report) -> dict[str, Any]:
         key=state.SHOWN,
         format_func=lambda n: f"{n or '(no name)'} · {shape(row_of[n].shape)}",
     )
+    asked = selection.model_asked(report)
     quantity = second.segmented_control(
         "Colour",
-        list(QUANTITIES),
-        default=state.DEFAULTS[state.QUANTITY],
+        list(QUANTITIES) if asked else ["all"],
+        default=state.DEFAULTS[state.QUANTITY] if asked else "all",
         required=True,
         format_func=QUANTITIES.get,
-        key=state.QUANTITY,
-        help="The model's part is its surprisal; all bits add the coded remainder (mantissa) of each value.",
+        key=state.QUANTITY if asked else "quantity_unasked",
+        help="The model's part is its surprisal; all bits are what is paid: those of who predicts, and the coded "
+        "remainder (mantissa) of each value."
+        if asked
+        else "Counting alone predicted; the language model was not asked, so there is no part of it to draw.",
     )
     row = row_of[name]
     partly = row.n_sampled < row.n_parameters
@@ -118,6 +122,7 @@ def show_picture(run: str, version: int, report: Report, view: Mapping[str, Any]
 
 def show_selected(report: Report, name: str) -> None:
     """The selected parameter: value, bits of the float, text, tokens, alternatives. Its index can be typed."""
+    asked = selection.model_asked(report)
     raw = report.coding.raw.tensor(name)
     chosen = state.get(state.SELECTED)
     flat = chosen[1] if chosen and chosen[0] == name and chosen[1] < raw.n_parameters else None
@@ -135,7 +140,7 @@ def show_selected(report: Report, name: str) -> None:
         help="The position in the tensor, or the flat index in C order.",
     )
     if flat is None:
-        flat = selection.most_surprising(report.llm_bits[name])
+        flat = selection.most_surprising(data.quantity_bits(report, name, "llm" if asked else "all"))
         if flat is None:
             return
         st.caption("The most surprising parameter of the sample; click a cell or a token for another.")
@@ -145,7 +150,7 @@ def show_selected(report: Report, name: str) -> None:
     if found.bits is None:
         st.caption("Not in the sample; raise the sample to see its bits.")
     else:
-        st.markdown(f"**{number(found.bits)} bits** in all, {number(found.llm_bits)} of them the model's part")
+        st.markdown(f"**{number(found.bits)} bits** in all, {model_words(report, found.llm_bits)}")
     st.code(" | ".join(text for _, text in found.fields), language=None, wrap_lines=True)
     st.caption(" | ".join(f"{label}, {len(text)}" for label, text in found.fields) + " bits")
     if found.text is not None:
@@ -153,6 +158,10 @@ def show_selected(report: Report, name: str) -> None:
     tokens = report.tokens
     for row in found.rows[:8]:
         token = tokens.iloc[row]
+        paid = f"{visible(token['text'])}   {number(float(token['surprisal_bits']))} bits"
+        if not asked:
+            st.text(f"{paid}, by counting; model not asked")
+            continue
         alternatives = ", ".join(
             f"{visible(text)} {percent(2.0 ** -float(b))}"
             for text, b in zip(
@@ -160,10 +169,15 @@ def show_selected(report: Report, name: str) -> None:
             )
             if np.isfinite(b)
         )
-        st.text(
-            f"{visible(token['text'])}   {number(float(token['surprisal_bits']))} bits, rank {int(token['rank']) + 1}\n"
-            f"likeliest: {alternatives}"
-        )
+        st.text(f"{paid}, rank {int(token['rank']) + 1}\nlikeliest: {alternatives}")
+
+
+def model_words(report: Report, llm_bits: float | None) -> str:
+    """What the model alone makes of a parameter, which under a mixture is no part of what is paid."""
+    if not selection.model_asked(report):
+        return "model not asked"
+    alone = report.coding.config.prior == "llm"
+    return f"{number(llm_bits)} of them the model's part" if alone else f"{number(llm_bits)} by the model alone as text"
 
 
 def select(report: Report, name: str, flat: int) -> None:

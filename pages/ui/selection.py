@@ -87,6 +87,11 @@ def describe_parameter(report: Report, tensor: Tensor, flat: int, bits: float, l
     )
 
 
+def model_asked(report: Report) -> bool:
+    """Whether the language model has predicted anything; adaptive counting alone asks none."""
+    return report.coding.config.prior != "counts"
+
+
 def rows_of(tokens: pd.DataFrame, tensor: str, flat: int) -> tuple[int, ...]:
     """Rows of the token table whose token carries the parameter."""
     if tokens.empty:

@@ -32,7 +32,7 @@ def show_strip(run: str, version: int, report: Report) -> None:
     chosen = state.get(state.SELECTED)
     rows = selection.rows_of(tokens, *chosen) if chosen else ()
     show_token_strip(
-        strip_of(f"{run}/{len(tokens)}/{page}", first, part, report.model.id),
+        strip_of(f"{run}/{len(tokens)}/{page}", first, part, report.model.id, selection.model_asked(report)),
         span,
         key="strip",
         selected=rows,
@@ -48,13 +48,13 @@ def show_strip(run: str, version: int, report: Report) -> None:
         st.pagination(n_pages, key=state.STRIP_PAGE)
 
 
-def strip_of(version: str, first: int, part: pd.DataFrame, model: str) -> Strip:
-    """One page of the token table as a strip."""
+def strip_of(version: str, first: int, part: pd.DataFrame, model: str, asked: bool) -> Strip:
+    """One page of the token table as a strip; ranks and alternatives only where the model was asked."""
     ids = np.stack(part["top_token_ids"].to_list()).astype(np.int64) if len(part) else np.zeros((0, 5), np.int64)
-    known = np.unique(ids)
-    texts = dict(zip(known.tolist(), data.top_texts(model, known), strict=True))
+    known = np.unique(ids[ids >= 0])
+    texts = dict(zip(known.tolist(), data.top_texts(model, known), strict=True)) if known.size else {}
     top = [
-        [(texts[int(i)], float(b)) for i, b in zip(row, bits, strict=True) if np.isfinite(b)]
+        [(texts[int(i)], float(b)) for i, b in zip(row, bits, strict=True) if i >= 0 and np.isfinite(b)]
         for row, bits in zip(ids, part["top_bits"], strict=True)
     ]
     labels = [
@@ -67,7 +67,7 @@ def strip_of(version: str, first: int, part: pd.DataFrame, model: str) -> Strip:
         part["text"].tolist(),
         part["token_id"].tolist(),
         part["surprisal_bits"].tolist(),
-        part["rank"].tolist(),
+        part["rank"].tolist() if asked else None,
         part["window"].tolist(),
         labels,
         top,

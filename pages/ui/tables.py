@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui import data, figures, state
+from pages.ui import data, figures, selection, state
 from pages.ui.charts import show_chart
 from pages.ui.format import (
     ABSENT,
@@ -89,7 +89,7 @@ def show_tensors(report: Report) -> None:
             state.put(state.SHOWN, str(rows["tensor"].iat[picked[0]]))
 
     st.dataframe(
-        rows,
+        rows if selection.model_asked(report) else rows.drop(columns="model's part"),
         hide_index=True,
         key="tensor_table",
         on_select=chosen,
