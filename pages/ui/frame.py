@@ -20,6 +20,9 @@ _CSS = """
 [data-testid="stMainBlockContainer"] { padding: 1.6rem 2.2rem 3rem !important; max-width: 92rem; }
 @media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 4.4rem 1rem 2rem !important; } }
 [data-testid="stMetricValue"], [data-testid="stDataFrame"] { font-variant-numeric: tabular-nums; }
+.st-key-picture_controls [data-testid="stButtonGroup"] button:not([data-testid="stWidgetLabel"] *) {
+  min-height: 2.5rem;
+}
 [data-testid="stMetricDelta"] svg { display: none; }
 </style>
 """

@@ -34,7 +34,8 @@ def picture_controls(report: Report) -> dict[str, Any]:
     row_of = {row.name: row for row in sampled}
     if st.session_state.get(state.SHOWN) not in names:
         st.session_state.pop(state.SHOWN, None)
-    first, second, third, fourth = st.columns([4, 3, 3, 2], vertical_alignment="bottom")
+    with st.container(key="picture_controls"):
+        first, second, third, fourth = st.columns([4, 3, 3, 2], vertical_alignment="bottom")
     name = first.selectbox(
         "Tensor",
         names,
