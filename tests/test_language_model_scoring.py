@@ -230,3 +230,15 @@ def test_the_default_model_agrees_with_plain_transformers(default_model: Any) ->
             surprisal, _ = oracle(default_model, windows[scores.index], support)
             np.testing.assert_allclose(scores.surprisal_bits, surprisal, atol=0.01)
             assert abs(scores.surprisal_bits.mean() - surprisal.mean()) < 1e-4
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_whole_support_is_handed_on(tiny_model: Any, full: bool) -> None:
+    ids = [tiny_model.tokenizer.encode(text) for text in ("3f 80 00 00 c1", "0a0b", "")]
+    support = tiny_model.tokenizer.support(None if full else frozenset(b"0123456789abcdef "))
+    for score in tiny_model.score(ids, support, whole_support=True):
+        rows = score.support_bits
+        assert rows.shape == (len(ids[score.index]), len(support))
+        np.testing.assert_allclose(np.exp2(-rows.astype(np.float64)).sum(axis=1), 1, rtol=1e-4)
+        own = rows[np.arange(len(rows)), np.searchsorted(support, ids[score.index])]
+        np.testing.assert_allclose(own, score.surprisal_bits, atol=1e-4)

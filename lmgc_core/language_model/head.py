@@ -126,6 +126,8 @@ def score_pieces(
         if not bool(torch.isfinite(cost).all()):
             raise LmgcError("the model's outputs are not numbers; load it with --dtype fp32, or check its weights")
         surprisal[first:last] = (cost.double() / LN2).cpu().numpy()
+        if support_bits is not None:
+            support_bits[first:last] = ((log_total - shifted) / LN2).float().cpu().numpy()
         top_columns[first:last, :width] = best.indices.cpu().numpy()
         top_bits[first:last, :width] = ((log_total - (best.values - highest)) / LN2).cpu().numpy()
         # -sum p log p = log Z - sum w z / Z, with w = exp z

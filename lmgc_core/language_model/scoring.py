@@ -60,7 +60,7 @@ def plan_passes(
         first_batch: windows of the first pass; 0 for no special first pass.
 
     >>> plan_passes([100, 50, 100, 50], 200)
-    [[0], [1, 3], [2]]
+    [[0], [1, 2], [3]]
     """
     indices = [i for i, n in enumerate(lengths) if n > 1]
     head, rest = indices[:first_batch], indices[first_batch:]
