@@ -1,6 +1,7 @@
 """Mutated files of every format: nothing but LmgcError, no crash, no file written, memory bounded.
 
-The default run takes seconds; `LMGC_FUZZ_MINUTES=10 pytest -m slow tests/test_files_fuzz.py` takes that long.
+The default run takes seconds; `LMGC_FUZZ_MINUTES=10 pytest -m slow tests/test_files_fuzz.py` takes that long, from a
+new seed each time unless `LMGC_FUZZ_SEED` names one.
 """
 
 import json
@@ -20,6 +21,7 @@ from tests.fuzz_files import apply_edits
 
 ROOT = Path(__file__).parents[1]
 MINUTES = float(os.environ.get("LMGC_FUZZ_MINUTES", "10"))
+SEED = int(os.environ.get("LMGC_FUZZ_SEED", int.from_bytes(os.urandom(4), "little")))
 
 EDIT = st.tuples(
     st.sampled_from(["put", "insert", "cut", "end", "repeat", "flip"]),
@@ -75,5 +77,5 @@ def test_a_short_run_over_all_formats(tmp_path: Path) -> None:
 def test_a_long_run_over_all_formats(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     pytest.importorskip("gguf")
-    found = fuzz(60 * MINUTES, int.from_bytes(os.urandom(4), "little"), tmp_path)
+    found = fuzz(60 * MINUTES, SEED, tmp_path)
     assert found["faults"] == []
