@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import tiny_models
+
+# The same examples on every run of CI; a developer's runs look further each time.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 # Nothing a test does may ask the network for a model, nor wait for it.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
