@@ -8,6 +8,7 @@ in logical C order; what cannot be read is named in `refused` with the reason; n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -211,10 +212,12 @@ def _damaged(label: str, what: str, error: BaseException) -> str:
 def one_line(text: Any, limit: int = 300) -> str:
     """The text on one line of printable characters, cut at `limit`.
 
+    Runs of bytes that a library quotes are left out: of a damaged file they are whatever stood in memory.
+
     >>> one_line("first\\n  second")
     'first second'
     """
-    joined = " ".join(str(text).split())
+    joined = re.sub(r"b'[^']*'|b\x22[^\x22]*\x22", "...", " ".join(str(text).split()))
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in joined)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

@@ -129,11 +129,7 @@ def _named(names: list[str]) -> str:
 
 
 def _own_reason(text: str) -> str:
-    """torch's reason without the advice around it, which would have people switch the protection off.
-
-    Bytes that it quotes are left out: of a damaged file they are whatever stood in memory.
-    """
-    text = re.sub(r"b'[^']*'|b\x22[^\x22]*\x22", "...", text)
+    """torch's reason without the advice around it, which would have people switch the protection off."""
     reason = text.rsplit("WeightsUnpickler error:", 1)[-1].replace("Weights only load failed.", "")
     return one_line(
         re.split(r"In PyTorch 2\.6|Please|Check the documentation|\n\n|This is an internal", reason)[0], 150
