@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from lmgc_core.priors.fixed_point import Integers
+from lmgc_core.punctuation import Place
 
 N_LAGS = 5
 FLAT_LAGS = (9, 18, 27, 8, 10)
@@ -22,17 +22,6 @@ FARTHEST = 216
 """Half a block: neighbours farther back lie in the window too seldom."""
 
 MAX_COLUMNS = 1 << 16
-
-
-class Place(Protocol):
-    """Consecutive parameters of one tensor."""
-
-    @property
-    def n_parameters(self) -> int: ...
-    @property
-    def first_parameter(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.priors.fixed_point import LOG_ONE, Integers, power_of, tables
-from lmgc_core.priors.geometry import Place, geometry_of
+from lmgc_core.priors.geometry import geometry_of
 from lmgc_core.priors.mixing import SHARE_BITS, WEIGHT_ONE, Mixer
 from lmgc_core.priors.spelled_values import N_STATES, SpelledValues
 from lmgc_core.priors.token_counts import ContextCounts, KnownTokens
+from lmgc_core.punctuation import Place
 from lmgc_core.serialization import Serializer
 
 TOTAL_BITS = 24
