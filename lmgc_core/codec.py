@@ -16,7 +16,7 @@ from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.plan import Coding, prepare
-from lmgc_core.prediction import predicted, remainder_bits
+from lmgc_core.prediction import first_look, predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
 
@@ -27,7 +27,7 @@ class Progress:
 
     Attributes:
         n_windows_done, n_windows: windows scored and in all.
-        n_tokens_done, n_tokens: likewise for tokens.
+        n_tokens_done, n_tokens: likewise for tokens, those of a first look included.
         seconds: since planning began.
         partial: a report over the windows done so far, complete in itself.
     """
@@ -60,7 +60,7 @@ def measure(
         limit: blocks to sample; 0 is the whole gradient. More blocks, narrower interval, more time.
         seed: of the sample; the configuration's seed if not given.
         options: batch size, threads, precision; they change speed, and the last digits.
-        on_progress: called after each batch.
+        on_progress: called after each batch, and before the first with a short beginning of the first window.
         should_stop: asked between batches; True ends the run.
 
     Raises:
@@ -93,12 +93,18 @@ def measure(
             peak_memory_bytes(),
         )
 
-    for result in predicted(coding, windows, remainders, model, config, options, should_stop):
-        results[result.window.index] = result
+    def tell(n_done: int) -> None:
         if on_progress is not None:
             done = sum(len(r.surprisal_bits) for r in results.values())
-            seconds = time.perf_counter() - started
-            on_progress(Progress(len(results), len(windows), done, n_tokens, seconds, report()))
+            on_progress(Progress(n_done, len(windows), done, n_tokens, time.perf_counter() - started, report()))
+
+    if on_progress is not None and windows and (look := first_look(coding, windows[0], model, config, options)):
+        results[0] = look
+        tell(0)
+        del results[0]
+    for result in predicted(coding, windows, remainders, model, config, options, should_stop):
+        results[result.window.index] = result
+        tell(len(results))
     return report()
 
 

@@ -25,6 +25,7 @@ from lmgc_core.report import WindowResult
 from lmgc_core.settings import CodecConfig, RunOptions
 
 MOST_SEGMENT_BYTES = 2_000_000_000
+FIRST_LOOK_TOKENS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,21 @@ def predicted(
             bits = run_segment(prior, logs, [np.searchsorted(support, w.ids) for w in run])
             for i in range(len(run)):
                 yield replace(found[i], surprisal_bits=bits[i])
+
+
+def first_look(
+    coding: Coding, window: Window, model: LanguageModel, config: CodecConfig, options: RunOptions
+) -> WindowResult | None:
+    """The model's own bits of a short beginning of a window, so that a view has something within a second.
+
+    It is a window of its own: the block's parameters cut to at most 128 tokens. None where it would save no time.
+    """
+    if config.prior == "counts" or len(window.ids) < 2 * FIRST_LOOK_TOKENS:
+        return None
+    short = next(coding.windows([window.block], model.tokenizer, FIRST_LOOK_TOKENS))
+    alphabet = coding.serializers[short.dtype.name].alphabet_bytes if config.support == "alphabet" else None
+    (score,) = model.score([short.ids], model.tokenizer.support(alphabet), batch_size=options.batch_size)
+    return _result(short, score, model, remainder_bits([short], config.segment))
 
 
 def _bins(score: WindowScores) -> npt.NDArray[np.int16]:

@@ -100,10 +100,15 @@ def test_progress_streams_partial_reports_and_stopping_keeps_them(tiny_model: An
     gradient = Gradient.from_arrays({"w": np.random.default_rng(2).standard_normal(432 * 6).astype(np.float32)})
     seen: list[Progress] = []
     whole = measure(gradient, tiny_model, preset("best"), limit=0, on_progress=seen.append)
-    assert [p.n_windows_done for p in seen] == list(range(1, len(seen) + 1))
+    assert [p.n_windows_done for p in seen] == list(range(len(seen)))
     assert seen[-1].n_tokens_done == seen[-1].n_tokens == whole.totals.n_tokens
     assert seen[0].partial.totals.n_tokens < whole.totals.n_tokens
     assert not seen[0].partial.complete
+    # A first look at a short beginning comes before any whole window, with the bits that these tokens keep.
+    assert 0 < seen[0].n_tokens_done < 128
+    looked = seen[0].partial.results[0].llm_surprisal_bits
+    kept_for_good = whole.results[0].llm_surprisal_bits[: len(looked) - 4]
+    assert looked[: len(looked) - 4] == pytest.approx(kept_for_good, abs=1e-3)
     parts = seen[0].partial.to_dict()
     assert parts_total(parts["parts"]) == pytest.approx(parts["totals"]["bits_per_parameter"])
 
@@ -251,7 +256,7 @@ def test_every_prior_adds_up(gradient: Gradient, tiny_model: Any, name: Any) -> 
         if prior == "mix" and name != "paper":
             assert asked.sum() == pytest.approx(llm.tokens["surprisal_bits"].sum(), rel=1e-5)
             # The model's own bits come first; a segment's windows change when it closes.
-            assert seen[0].partial.totals.surprisal_bits == pytest.approx(llm.results[0].surprisal_bits.sum(), rel=1e-5)
+            assert seen[1].partial.totals.surprisal_bits == pytest.approx(llm.results[0].surprisal_bits.sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize("prior", ["counts", "mix"])
