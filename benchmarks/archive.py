@@ -18,6 +18,7 @@ import torch
 
 from lmgc_core.archive import compress
 from lmgc_core.archive_decoding import decoded_words, open_archive
+from lmgc_core.archive_model import Predictor
 from lmgc_core.exact_scoring import ExactScorer
 from lmgc_core.files import load_gradient
 from lmgc_core.gradient import Gradient
@@ -59,7 +60,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, object]:
 
     container = open_archive(result.archive)
     started = time.perf_counter()
-    words = decoded_words(container, scorer, None, None, options, "decode", None, None)
+    words = decoded_words(container, Predictor(model.tokenizer, scorer), None, None, options, "decode", None, None)
     decoding = time.perf_counter() - started
     assert np.array_equal(words[0], coding.coded.tensors[0].words)
 

@@ -17,11 +17,12 @@ from lmgc_core.errors import (
     UnsupportedInput,
 )
 from lmgc_core.options import codec_config, file_options, run_options
+from lmgc_core.settings import asks_model
 from lmgc_core.terminal import ProgressLine, check_target, emit, figure, say
 
 if TYPE_CHECKING:
     from lmgc_core.archive_decoding import ArchiveProgress
-    from lmgc_core.language_model import LanguageModel
+    from lmgc_core.language_model import LanguageModel, TextTokenizer
 
 OUTPUTS = (".safetensors", ".npz", ".npy")
 
@@ -30,7 +31,7 @@ def run_compress(arguments: argparse.Namespace) -> int:
     """Writes an archive that is proven by decoding it."""
     from lmgc_core.archive import compress
     from lmgc_core.files import load_gradient
-    from lmgc_core.language_model import load_model
+    from lmgc_core.language_model import load_model, load_tokenizer
 
     config, options = codec_config(arguments), run_options(arguments)
     target = Path(arguments.output)
@@ -39,7 +40,11 @@ def run_compress(arguments: argparse.Namespace) -> int:
     check_target(target)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
-    model = load_model(config.model, options, on_progress=progress.show_fetch)
+    model: LanguageModel | TextTokenizer
+    if asks_model(config.prior):
+        model = load_model(config.model, options, on_progress=progress.show_fetch)
+    else:
+        model = load_tokenizer(config.model, on_progress=progress.show_fetch)
     with closing(progress):
         made = compress(
             gradient,
@@ -60,7 +65,10 @@ def run_compress(arguments: argparse.Namespace) -> int:
         f"  header {found['header_bytes']} (of these, names and shapes {found['names_and_shapes_bytes']}), "
         f"payload {found['payload_bytes']}, exceptions {found['exceptions_bytes']} bytes"
     )
-    say(f"  surprisal {figure(found['surprisal_bits'] / 8, 'bytes', 7)} of text, verified: {found['verified']}")
+    say(
+        f"  surprisal {figure(found['surprisal_bits'] / 8, 'bytes', 7)} of text by prior {found['prior']}, "
+        f"verified: {found['verified']}"
+    )
     return 0
 
 
@@ -78,7 +86,7 @@ def run_decompress(arguments: argparse.Namespace) -> int:
     with named(arguments.archive), closing(progress):
         gradient = decompress(
             archive,
-            archive_model(arguments, progress),
+            archive_model(arguments, progress, archive),
             tensors=arguments.tensors,
             options=run_options(arguments),
             on_progress=lambda now: show_archive(progress, now),
@@ -103,7 +111,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
         found = verify_archive(
             archive,
             gradient,
-            archive_model(arguments, progress),
+            archive_model(arguments, progress, archive),
             options=run_options(arguments),
             on_progress=lambda now: show_archive(progress, now),
         )
@@ -111,7 +119,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
         emit(found)
     else:
         held = f", equal to {Path(arguments.file).name}" if gradient is not None else ""
-        say(f"{arguments.archive}: decodes whole{held}; sha256 {found['sha256']}")
+        say(f"{arguments.archive}: prior {found['prior']}, decodes whole{held}; sha256 {found['sha256']}")
     return 0
 
 
@@ -127,8 +135,12 @@ def run_describe(arguments: argparse.Namespace) -> int:
     rate = found["compression_rate"]
     say(f"{arguments.archive}: {found['container_bytes']} bytes for {found['raw_bytes']} bytes raw")
     say(f"  {figure(None if rate is None else 100 * rate, '% of raw')}, {found['n_segments']} segments")
-    say(f"  model {found['model']['id']} ({found['model']['source'] or 'no source stated'})")
-    say(f"  decoding needs about {found['decoding']['memory_bytes'] / 1e9:.1f} GB of memory")
+    source = f"{found['model']['id']} ({found['model']['source'] or 'no source stated'})"
+    if found["decoding"]["needs"] == "model":
+        say(f"  prior {found['settings']['prior']}, model {source}")
+        say(f"  decoding needs about {found['decoding']['memory_bytes'] / 1e9:.1f} GB of memory")
+    else:
+        say(f"  prior {found['settings']['prior']}, tokenizer of {source}; decoding needs no model")
     if found["lossy"]:
         say(f"  lossy: {found['settings']['transform']}; what comes back is the transformed gradient")
     for tensor in found["tensors"]:
@@ -150,12 +162,17 @@ def show_archive(progress: ProgressLine, now: ArchiveProgress) -> None:
     progress.show(f"{now.stage}: {now.n_parameters_done} of {now.n_parameters} parameters")
 
 
-def archive_model(arguments: argparse.Namespace, progress: ProgressLine) -> LanguageModel | None:
-    """The model that the line names, or None to take the archive's own word."""
-    from lmgc_core.language_model import load_model
+def archive_model(
+    arguments: argparse.Namespace, progress: ProgressLine, archive: bytes
+) -> LanguageModel | TextTokenizer | None:
+    """The model that the line names, its tokenizer alone where that is enough; None to take the archive's own word."""
+    from lmgc_core.archive_decoding import open_archive
+    from lmgc_core.language_model import load_model, load_tokenizer
 
     if arguments.model is None:
         return None
+    if not asks_model(open_archive(archive).header.prior):
+        return load_tokenizer(arguments.model, on_progress=progress.show_fetch)
     return load_model(arguments.model, run_options(arguments), on_progress=progress.show_fetch)
 
 

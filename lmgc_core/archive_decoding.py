@@ -1,7 +1,7 @@
 """Decoding an archive: a parsed container and a model → the words of its tensors, segment by segment.
 
-Whatever cannot be decoded is refused before a value is given out: another model, a prior or transform that is not
-known, a header that contradicts itself, a segment whose check does not match. Memory grows with the segments in step.
+Whatever cannot be decoded is refused before a value is given out: a transform that is not known, a header that
+contradicts itself, a segment whose check does not match. Memory grows with the segments in step.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lmgc_core.archive_header import MODEL_FINGERPRINT_BYTES, TOKENIZER_FINGERPRINT_BYTES, Header, needs_reference
+from lmgc_core.archive_header import Header, needs_reference
+from lmgc_core.archive_model import Predictor
 from lmgc_core.archive_plan import PlannedWindow, count_segments, in_segments, planned_windows
 from lmgc_core.blocks import Piece
 from lmgc_core.container import Container, read_container
 from lmgc_core.errors import CorruptContainer, IncompatibleContainer, InvalidSetting, ModelUnavailable
 from lmgc_core.exact_scoring import ExactScorer
 from lmgc_core.gradient import DTYPES, Words
-from lmgc_core.language_model import LanguageModel
 from lmgc_core.language_model.load import available_memory
-from lmgc_core.segment_coding import SegmentToDecode, decode_segments
+from lmgc_core.segment_decoding import SegmentToDecode, decode_segments
 from lmgc_core.serialization import PieceSpec, Serializer
 from lmgc_core.settings import RunOptions
 from lmgc_core.transforms import parse_transform
@@ -73,25 +73,6 @@ def check_size(header: Header, max_bytes: int) -> None:
             )
 
 
-def check_model(header: Header, model: LanguageModel) -> None:
-    """Refuses another model or tokenizer than the archive was made with."""
-    name = header.model or "another model"
-    if fingerprint_prefix(model.tokenizer.fingerprint, TOKENIZER_FINGERPRINT_BYTES) != header.tokenizer_fingerprint:
-        raise IncompatibleContainer(
-            f"the archive was made with the tokenizer of {name} ({header.tokenizer_fingerprint.hex()}), "
-            f"{model.id} has another ({model.tokenizer.fingerprint[:8]}); load the model that it names"
-        )
-    if fingerprint_prefix(model.fingerprint, MODEL_FINGERPRINT_BYTES) != header.model_fingerprint:
-        raise IncompatibleContainer(
-            f"the archive was made with {name} ({header.model_fingerprint.hex()}), not with {model.id} "
-            f"({model.fingerprint[:16]}); load the model that it names"
-        )
-    if header.context_window > model.context_length:
-        raise CorruptContainer(
-            f"windows of {header.context_window} tokens do not fit {model.id}; the header is damaged"
-        )
-
-
 def _check_header(header: Header) -> None:
     """Refuses headers whose lossy step, serializations or side information contradict the tensors."""
     try:
@@ -101,19 +82,11 @@ def _check_header(header: Header) -> None:
             Serializer(next(s.dtype for s in header.coded_specs if s.dtype.name == name), serialization)
     except InvalidSetting as error:
         raise CorruptContainer(f"the header contradicts itself ({error}); it is damaged") from None
-    if header.prior != "llm":
-        raise IncompatibleContainer(
-            f"the archive uses the prior {header.prior}, which this version cannot decode; update"
-        )
-
-
-def fingerprint_prefix(fingerprint: str, n_bytes: int) -> bytes:
-    return bytes.fromhex(fingerprint)[:n_bytes]
 
 
 def decoded_words(
     container: Container,
-    scorer: ExactScorer,
+    predictor: Predictor,
     wanted: set[int] | None,
     chosen: set[int] | None,
     options: RunOptions,
@@ -139,10 +112,10 @@ def decoded_words(
             if (chosen is None or index in chosen) and (wanted is None or here & wanted):
                 yield index, run
 
-    for group in _groups(needed(), _rows_in_step(header, scorer, options)):
+    for group in _groups(needed(), _rows_in_step(header, predictor.scorer, options)):
         dtype = group[0][1][0].dtype
         alphabet = serializers[dtype.name].alphabet_bytes if header.support == "alphabet" else None
-        support = scorer.model.tokenizer.support(alphabet)
+        support = predictor.tokenizer.support(alphabet)
         segments = [
             SegmentToDecode(
                 container.segments[i].exceptions,
@@ -153,7 +126,10 @@ def decoded_words(
             for i, run in group
         ]
         guard = 2.0**-header.guard_exponent
-        found = decode_segments(scorer, segments, support, guard, header.longest_window, on_step, should_stop)
+        found = decode_segments(
+            header.prior, predictor.tokenizer, predictor.scorer, segments, support, guard, header.longest_window,
+            on_step, should_stop,
+        )  # fmt: skip
         for (index, run), windows in zip(group, found, strict=True):
             parts = [part for window in windows for part in window]
             if (
@@ -184,12 +160,14 @@ def _piece(header: Header, references: dict[int, int], piece: Piece) -> PieceSpe
     return PieceSpec(piece.n_parameters, piece.first, header.coded_specs[index].shape, references.get(index, 0))
 
 
-def _rows_in_step(header: Header, scorer: ExactScorer, options: RunOptions) -> int:
+def _rows_in_step(header: Header, scorer: ExactScorer | None, options: RunOptions) -> int:
     """How many windows advance together.
 
     Raises:
         ModelUnavailable: when one segment alone does not fit in memory; with the figures.
     """
+    if scorer is None:
+        return ROWS_IN_STEP if options.batch_size == "auto" else options.batch_size
     row_bytes = max(1, scorer.cache_bytes_per_token * header.longest_window)
     free = available_memory() if scorer.model.device == "cpu" else None
     if free is not None and header.segment * row_bytes > free and options.batch_size == "auto":

@@ -13,7 +13,7 @@ from lmgc_core.byte_fields import FieldReader, FieldWriter
 from lmgc_core.errors import IncompatibleContainer
 from lmgc_core.gradient import DTYPES, DType, TensorSpec
 from lmgc_core.guarded_rounding import GRID_VERSION
-from lmgc_core.settings import Serialization
+from lmgc_core.settings import PriorKind, Serialization, asks_model
 
 MODEL_FINGERPRINT_BYTES, TOKENIZER_FINGERPRINT_BYTES = 8, 4
 MAX_DIMENSIONS, MAX_SIZE = 32, 1 << 48
@@ -35,7 +35,7 @@ BYTE_ORDERS = ("big", "little")
 ALPHABETS = ("hex", "iso", "decimal", "letters", "numbers", "float")
 SEPARATORS = ("none", "space", "comma", "comma+space", "semicolon", "newline", "0x")
 SUPPORTS = ("alphabet", "full")
-PRIORS = ("llm", "counts", "mix")
+PRIORS: tuple[PriorKind, ...] = ("llm", "counts", "mix")
 PRESETS = ("none", "paper", "lean", "best")
 
 
@@ -44,12 +44,13 @@ class Header:
     """What an archive says about itself.
 
     Attributes:
-        model: id, as the encoder was given it.
+        model: id, as the encoder was given it; the model whose tokenizer it is.
         source: where to get the model, for people; "" where the id says it.
-        model_fingerprint, tokenizer_fingerprint: the first 8 and 4 bytes of the SHA-256.
+        model_fingerprint, tokenizer_fingerprint: the first 8 and 4 bytes of the SHA-256; the model's is b"" where the
+            prior does not ask it: then the tokenizer alone is needed.
         context_window: tokens, BOS included.
         longest_window: a bound on the tokens of any window, a multiple of 16: what decoding has to make room for.
-        memory_megabytes: what decoding takes with one segment in step: fp64 weights, keys and values.
+        memory_megabytes: what the model takes to decode one segment: fp64 weights, keys and values; 0 without it.
         segment: windows in step.
         support, prior, preset: as in the settings.
         guard_exponent: the guard is 2^-guard_exponent bits.
@@ -73,7 +74,7 @@ class Header:
     memory_megabytes: int
     segment: int
     support: str
-    prior: str
+    prior: PriorKind
     preset: str
     guard_exponent: int
     transform: str
@@ -106,6 +107,9 @@ def write_header(header: Header) -> bytes:
     """The header's fields, not yet deflated."""
     out = FieldWriter()
     code = MODEL_CODES.index(header.model) if header.model in MODEL_CODES[1:] and not header.source else 0
+    flags = SUPPORTS.index(header.support) | PRIORS.index(header.prior) << 1 | PRESETS.index(header.preset) << 3
+    lossy = header.transform != "none"
+    out.number(flags | lossy << 6)
     out.number(code)
     if not code:
         out.text(header.model)
@@ -116,9 +120,6 @@ def write_header(header: Header) -> bytes:
     out.number(header.longest_window // LONGEST_UNIT)
     out.number(header.memory_megabytes)
     out.number(header.segment)
-    flags = SUPPORTS.index(header.support) | PRIORS.index(header.prior) << 1 | PRESETS.index(header.preset) << 3
-    lossy = header.transform != "none"
-    out.number(flags | lossy << 6)
     out.number(header.guard_exponent << 1 | GRID_VERSION - 1)
     if lossy:
         out.text(header.transform)
@@ -172,18 +173,20 @@ def read_header(data: bytes) -> Header:
         CorruptContainer, TruncatedContainer: for fields that contradict themselves.
     """
     fields = FieldReader(data, what="header")
+    flags = fields.number()
+    if flags >> 7 or flags >> 5 & 1 or flags >> 1 & 3 == 3:
+        raise IncompatibleContainer("the archive uses a prior or an option that this version does not know; update")
+    prior = PRIORS[flags >> 1 & 3]
     code = fields.number(len(MODEL_CODES))
     model, source = (MODEL_CODES[code], "") if code else (fields.text(), fields.text())
-    prints = fields.fixed(MODEL_FINGERPRINT_BYTES), fields.fixed(TOKENIZER_FINGERPRINT_BYTES)
+    prints = fields.fixed(MODEL_FINGERPRINT_BYTES * asks_model(prior)), fields.fixed(TOKENIZER_FINGERPRINT_BYTES)
     context = fields.number(MAX_CONTEXT)
     longest, memory, segment = (
         fields.number(MAX_CONTEXT) * LONGEST_UNIT,
         fields.number(),
         fields.number(MAX_SEGMENT + 1),
     )
-    flags, grid = fields.number(), fields.number()
-    if flags >> 7 or flags >> 5 & 1 or flags >> 1 & 3 == 3:
-        raise IncompatibleContainer("the archive uses a prior or an option that this version does not know; update")
+    grid = fields.number()
     if grid & 1 != GRID_VERSION - 1:
         raise IncompatibleContainer("the archive uses a rounding grid that this version does not know; update")
     if context < 2 or segment < 1 or longest >= context + LONGEST_UNIT or not 10 <= grid >> 1 <= 48:
@@ -202,7 +205,7 @@ def read_header(data: bytes) -> Header:
     cuts = tuple((fields.number(), fields.number(bits=MAX_TREE_BITS)) for _ in range(fields.number(fields.left + 1)))
     fields.finish()
     found = Header(
-        model, source, *prints, context, longest, memory, segment, SUPPORTS[flags & 1], PRIORS[flags >> 1 & 3],
+        model, source, *prints, context, longest, memory, segment, SUPPORTS[flags & 1], prior,
         PRESETS[flags >> 3 & 3], grid >> 1, transform, seed, serializations,
         specs, coded, references, cuts, side,
     )  # fmt: skip

@@ -28,7 +28,7 @@ class StoredSegment:
     """One segment as it is stored.
 
     Attributes:
-        exceptions: see `segment_coding`; b"" for none.
+        exceptions: see `exception_lists`; b"" for none.
         payload: of the range coder.
         check: CRC-32 of the exceptions, the payload and the little-endian words that they decode to.
     """

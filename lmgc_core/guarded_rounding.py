@@ -208,6 +208,12 @@ class Frequencies:
         return start + rest * (favourite < token), frequency + rest * (favourite == token)
 
 
+def check_support(n_support: int) -> None:
+    """Raises UnsupportedInput for a support of which no frequencies can be made."""
+    if not 2 <= n_support <= MAX_SUPPORT:
+        raise UnsupportedInput(f"a support of {n_support} tokens; archives need 2 to {MAX_SUPPORT:,}")
+
+
 def frequencies_of(bins: Bins) -> Frequencies:
     """The frequencies of tokens in these bins, by whole numbers alone.
 
@@ -223,8 +229,7 @@ def frequencies_of(bins: Bins) -> Frequencies:
     n_rows, n_support = bins.shape
     weights = grid().weights
     n_bins = len(weights)
-    if not 2 <= n_support <= MAX_SUPPORT:
-        raise UnsupportedInput(f"a support of {n_support} tokens; archives need 2 to {MAX_SUPPORT:,}")
+    check_support(n_support)
     shifted = bins + np.arange(n_rows, dtype=np.int64)[:, None] * n_bins
     counts = np.bincount(shifted.reshape(-1), minlength=n_rows * n_bins).reshape(n_rows, n_bins)
     totals = counts @ weights

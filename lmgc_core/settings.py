@@ -173,6 +173,15 @@ class RunOptions:
         check_count("threads", self.threads, auto=False)
 
 
+def asks_model(prior: str) -> bool:
+    """Whether a prior needs the language model, not its tokenizer alone.
+
+    >>> [asks_model(prior) for prior in ("llm", "counts", "mix")]
+    [True, False, True]
+    """
+    return prior != "counts"
+
+
 def check_choice(name: str, value: object) -> None:
     """Raises InvalidSetting unless `value` is one of the choices of setting `name`."""
     if value not in CHOICES[name]:

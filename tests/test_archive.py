@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmgc_core import archive as archive_module
-from lmgc_core import archive_decoding, exact_scoring
+from lmgc_core import archive_decoding, archive_proof, exact_scoring
 from lmgc_core.archive import compress, decompress, describe, verify_archive
 from lmgc_core.archive_decoding import open_archive
 from lmgc_core.errors import (
@@ -27,14 +27,16 @@ from lmgc_core.errors import (
     TruncatedContainer,
 )
 from lmgc_core.exact_scoring import ExactScorer
+from lmgc_core.exception_lists import read_exceptions, write_exceptions
 from lmgc_core.gradient import Gradient
 from lmgc_core.guarded_rounding import GUARD_BITS
 from lmgc_core.language_model import load_model
-from lmgc_core.segment_coding import coding_order, read_exceptions, write_exceptions
+from lmgc_core.segment_encoding import coding_order
 from lmgc_core.settings import CodecConfig, RunOptions, preset
 from lmgc_core.transforms import apply_transform
 from tests import archive_cases, tiny_models
 from tests.archive_cases import awkward_gradient, in_another_process, mutated, random_gradient, resealed
+from tests.golden.write_golden import CASES
 
 GOLDEN = Path(__file__).parent / "golden"
 PRESETS = ("paper", "lean", "best")
@@ -327,7 +329,7 @@ def test_verify_compares_with_a_gradient(made: dict[str, Any], tiny_model: Any) 
 
 
 def test_a_large_archive_is_proven_on_a_seeded_sample(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_module, "VERIFY_TOKENS", 30)
+    monkeypatch.setattr(archive_proof, "VERIFY_TOKENS", 30)
     gradient = Gradient.from_arrays({"w": np.random.default_rng(0).normal(size=60).astype("f4")})
     result = compress(gradient, tiny_model, small("best", context_window=64, segment=1))
     assert result.report["verified"] == "sample"
@@ -386,9 +388,7 @@ def test_more_than_the_limit_is_refused(made: dict[str, Any], tiny_model: Any) -
         decompress(made["best"], tiny_model, max_bytes=100)
 
 
-@pytest.mark.parametrize(
-    "config", [small("best", prior="mix"), small("best", context_window=4096), small("best", segment=1 << 20)]
-)
+@pytest.mark.parametrize("config", [small("best", context_window=4096), small("best", segment=1 << 20)])
 def test_settings_that_cannot_be_archived_are_refused(tiny_model: Any, config: CodecConfig) -> None:
     with pytest.raises(InvalidSetting):
         compress(awkward_gradient(), tiny_model, config)
@@ -396,7 +396,11 @@ def test_settings_that_cannot_be_archived_are_refused(tiny_model: Any, config: C
         compress(awkward_gradient(), tiny_model, small("best"), verify="perhaps")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", [f"v1_{name}" for name in (*PRESETS, "lossy")])
+def test_every_golden_archive_is_listed() -> None:
+    assert {p.stem for p in GOLDEN.glob("*.lmgc")} == set(json.loads((GOLDEN / "digests.json").read_text("utf-8")))
+
+
+@pytest.mark.parametrize("name", [f"v1_{name}" for name in CASES])
 def test_golden_archives_decode_for_ever(name: str) -> None:
     """Written once by tests/golden/write_golden.py; a missing one fails."""
     expected = json.loads((GOLDEN / "digests.json").read_text("utf-8"))[name]

@@ -77,6 +77,7 @@ class ValueModel:
     def __init__(self, geometry: Geometry) -> None:
         self._g = geometry
         n, size = geometry.columns.shape
+        size = max(size, _SIGN_LAGS[-1])  # looking back from the first parameters ends somewhere, and is not used
         self._depth = np.zeros((n, size + 1), np.int64)  # as text says it: 0 for zero
         self._level = np.zeros((n, size + 1), np.int64)  # in fixed point, zeros as DEEPEST
         self._sign = np.zeros((n, size + 1), np.int64)  # -1, 0, 1

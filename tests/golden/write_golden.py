@@ -1,6 +1,8 @@
-"""Writes the golden archives of the current format version; what exists is never written again.
+"""Writes the golden archives of the current format version; what exists is not written again.
 
-python -m tests.golden.write_golden
+python -m tests.golden.write_golden [--again]
+
+`--again` makes all of them anew: only as long as the format's version has not been released.
 """
 
 from __future__ import annotations
@@ -12,11 +14,24 @@ from pathlib import Path
 from lmgc_core.archive import compress
 from lmgc_core.container import VERSION
 from lmgc_core.language_model import load_model
-from lmgc_core.settings import preset
+from lmgc_core.settings import CodecConfig, preset
 from tests import tiny_models
 from tests.archive_cases import awkward_gradient
 
 HERE = Path(__file__).parent
+SMALL = {"context_window": 256, "segment": 2}
+CASES: dict[str, CodecConfig] = {
+    "paper": preset("paper", **SMALL),
+    "lean": preset("lean", **SMALL),
+    "best": preset("best", **SMALL),
+    "llm": preset("best", prior="llm", **SMALL),
+    "counts": preset("best", prior="counts", **SMALL),
+    "mix": preset("best", prior="mix", **SMALL),
+    "paper_mix": preset("paper", prior="mix", **SMALL),
+    "lean_counts": preset("lean", prior="counts", **SMALL),
+    "lossy": preset("best", transform="topk:0.5+uniform:4", **SMALL),
+}
+"""Settings by name; every prior with small numbers, and counts of tokens in a small and in a large support."""
 
 
 def main() -> None:
@@ -31,15 +46,13 @@ def main() -> None:
     model.id = "tests/golden/model"
     listed = HERE / "digests.json"
     digests = json.loads(listed.read_text("utf-8")) if listed.exists() else {}
-    for name in ("paper", "lean", "best", "lossy"):
+    for name, config in CASES.items():
         path = HERE / f"v{VERSION}_{name}.lmgc"
-        if path.exists():
+        if path.exists() and "--again" not in sys.argv:
             continue
         gradient = awkward_gradient()
-        config = preset(name if name != "lossy" else "best", context_window=256, segment=2)
         if name == "lossy":
             gradient = gradient.select(["z.w", "b"])
-            config = preset("best", context_window=256, segment=2, transform="topk:0.5+uniform:4")
         result = compress(gradient, model, config, verify="all")
         path.write_bytes(result.archive)
         digests[path.stem] = result.report["sha256"]
