@@ -73,6 +73,21 @@ def power_of(logs: Integers) -> Integers:
     return found
 
 
+def shares_of(logs: Integers) -> Integers:
+    """`power_of(logs)` in 2^-16ths, for logs from -24 bits to 0, any shape.
+
+    >>> shares_of(np.int64([0, -4096])).tolist()
+    [65536, 32768]
+    """
+    found: Integers = _shares()[-logs]
+    return found
+
+
+@lru_cache(maxsize=1)
+def _shares() -> Integers:
+    return power_of(-np.arange(24 * LOG_ONE + 1)) >> POWER_BITS - 16
+
+
 def log_share(parts: Integers, wholes: Integers | int) -> Integers:
     """log2(parts / wholes) in units of 1/4096 bit, at least -16 bits.
 

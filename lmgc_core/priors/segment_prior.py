@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.errors import InvalidSetting
-from lmgc_core.priors.fixed_point import LOG_ONE, Integers, power_of, tables
+from lmgc_core.priors.fixed_point import LOG_ONE, Integers, shares_of, tables
 from lmgc_core.priors.geometry import geometry_of
 from lmgc_core.priors.mixing import SHARE_BITS, WEIGHT_ONE, Mixer
 from lmgc_core.priors.spelled_values import N_STATES, SpelledValues
@@ -85,7 +85,7 @@ class SegmentPrior:
             if known.all_known:
                 inputs.append(logs)
             else:
-                fallback = power_of(logs) >> 14  # least 1 / 2^16 of
+                fallback = shares_of(logs)
                 fallback[:, known.tokens[1:]] = 0
                 unseen = _log_of_sum(fallback.sum(axis=1), 16)
                 inputs.append(np.concatenate([unseen[:, None], logs[:, known.tokens[1:]]], axis=1))

@@ -21,6 +21,7 @@ N_STATES = 4
 
 _END = 10
 _CHANCE_BITS = 8
+_DIGITS = "0123456789"
 
 
 @dataclass(slots=True)
@@ -213,14 +214,14 @@ class SpelledValues:
                 elif character == "-":
                     row.lost = row.negative is not None or not self._has_sign
                     row.negative, row.chances = True, None
-                elif character.isdigit():
+                elif character in _DIGITS:
                     row.digits += character
                     row.negative = bool(row.negative)
                     row.lost = int(row.digits) > self._largest
                 else:
                     boundary = self._boundaries[index][row.place]
-                    # A second value in one token is not followed.
-                    row.lost = character != boundary[:1] or not row.digits or (settled[-1:] == [index])
+                    # A second value in one token is not followed, nor one whose depth could not be asked for.
+                    row.lost = character != boundary[:1] or not row.digits or row.chances is None
                     if not row.lost:
                         settled.append(index)
                         values.append(int(row.digits))

@@ -360,10 +360,10 @@ class ValueModel:
         power = (features * features).sum(axis=1) + (1 << 16)
         missed = target - self._signed[slots]
         self._sign_weights += ((missed[:, None] * features * RATE_SIGN) // power[:, None]).sum(axis=0)
-        self._column_sign[:] = _drawn(self._column_sign, column, bounded(target, -2 * ONE, 2 * ONE), 77)
+        _draw(self._column_sign, column, bounded(target, -2 * ONE, 2 * ONE), 77)
 
     def _learn_columns(self, column: Integers, level: Integers) -> None:
-        self._column_level[:] = _drawn(self._column_level, column, level, 40, self._column_seen)
+        _draw(self._column_level, column, level, 40, self._column_seen)
         np.add.at(self._column_seen, column, 1)
 
     @property
@@ -372,12 +372,11 @@ class ValueModel:
         return SHARE_BITS
 
 
-def _drawn(values: Integers, columns: Integers, found: Integers, speed: int, seen: Integers | None = None) -> Integers:
-    """`values` drawn towards the mean of what was found in each column, by `speed` 256ths for each find.
+def _draw(values: Integers, columns: Integers, found: Integers, speed: int, seen: Integers | None = None) -> None:
+    """Draws `values`, in place, towards the mean of what was found in each column, by `speed` 256ths for each find.
 
     Column 0 stands for none and stays. With `seen`, columns seen seldom move faster, towards the mean of all finds.
     """
-    changed = values.copy()
     names, index, times = np.unique(columns, return_inverse=True, return_counts=True)
     sums = np.zeros(len(names), np.int64)
     np.add.at(sums, index, found)
@@ -385,5 +384,4 @@ def _drawn(values: Integers, columns: Integers, found: Integers, speed: int, see
     if seen is not None:
         pull = np.maximum(pull, 256 * times // (seen[names] + times))
     old = values[names]
-    changed[names] = np.where(names == 0, old, old + (((sums // times - old) * pull) >> 8))
-    return changed
+    values[names] = np.where(names == 0, old, old + (((sums // times - old) * pull) >> 8))
