@@ -6,14 +6,37 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from lmgc_core.archive import decompress
+from lmgc_core.archive_decoding import open_archive
+from lmgc_core.container import StoredSegment, write_container
 from lmgc_core.gradient import DTYPES, Gradient, TensorSpec
+from lmgc_core.settings import CodecConfig, preset
 
 ROOT = Path(__file__).parent.parent
+PRESETS = ("paper", "lean", "best")
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {"prior": "llm"}) for name in PRESETS},
+    "counts": ("best", {"prior": "counts"}),
+    "mix": ("best", {"prior": "mix"}),
+    "paper_mix": ("paper", {"prior": "mix"}),
+    "lean_counts": ("lean", {"prior": "counts"}),
+}
+"""Preset and explicit settings by name: every prior with small numbers, counts of tokens in supports of two sizes."""
+
 PLAINEST_CPU = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+def small(name: str, **changes: Any) -> CodecConfig:
+    """One of `CONFIGS` with windows and segments small enough that there are several."""
+    chosen, explicit = CONFIGS[name]
+    return preset(chosen, **({"context_window": 256, "segment": 2} | explicit | changes))  # type: ignore[arg-type]
 
 
 def awkward_gradient() -> Gradient:
@@ -42,8 +65,38 @@ def resealed(data: bytes) -> bytes:
     return data[:-32] + hashlib.sha256(data[:-32]).digest()
 
 
-def mutated(data: bytes, generator: np.random.Generator) -> bytes:
-    """A few bytes changed, inserted, removed or moved."""
+def with_mutated_segment(data: bytes, model: Any, generator: np.random.Generator) -> bytes:
+    """The same with a payload or a list of exceptions mutated, and every checksum made right again.
+
+    The check covers what a segment decodes to, so it is taken from a decoder that does not compare it.
+
+    Raises:
+        LmgcError: when the mutation does not decode to anything.
+    """
+    container = open_archive(data)
+    index = int(generator.integers(len(container.segments)))
+    segment = container.segments[index]
+    if segment.exceptions and generator.integers(2):
+        changed = StoredSegment(mutated(segment.exceptions, generator, 1), segment.payload, 0)
+    else:
+        changed = StoredSegment(segment.exceptions, mutated(segment.payload, generator, 1), 0)
+    found: dict[tuple[bytes, bytes], int] = {}
+    honest = StoredSegment.check_of
+
+    def waived(self: StoredSegment, words: bytes) -> int:
+        found[self.exceptions, self.payload] = honest(self, words)
+        return self.check
+
+    segments = [changed if i == index else s for i, s in enumerate(container.segments)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoredSegment, "check_of", waived)
+        decompress(write_container(container.header, segments), model)
+    segments[index] = replace(changed, check=found[changed.exceptions, changed.payload])
+    return write_container(container.header, segments)
+
+
+def mutated(data: bytes, generator: np.random.Generator, least: int = 40) -> bytes:
+    """A few bytes changed, inserted, removed or moved; at least so many are left."""
     out = bytearray(data)
     for _ in range(int(generator.integers(1, 4))):
         place, kind = int(generator.integers(len(out))), int(generator.integers(5))
@@ -58,8 +111,8 @@ def mutated(data: bytes, generator: np.random.Generator) -> bytes:
         else:
             other = int(generator.integers(len(out)))
             out[place : place + 4] = out[other : other + 4]
-        if len(out) < 40:
-            return bytes(out) + bytes(40)
+        if len(out) < least:
+            return bytes(out) + bytes(least)
     return bytes(out)
 
 
@@ -69,8 +122,8 @@ from pathlib import Path
 import torch
 from lmgc_core.archive import compress, decompress
 from lmgc_core.language_model import load_model
-from lmgc_core.settings import RunOptions, preset
-from tests.archive_cases import awkward_gradient
+from lmgc_core.settings import RunOptions
+from tests.archive_cases import awkward_gradient, small
 folder, place, threads, batch = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 torch.set_num_threads(threads)
 options = RunOptions(batch_size=batch, threads=threads)
@@ -81,7 +134,7 @@ for path in sorted(place.glob("in_*.lmgc")):
     if found.specs != wanted.specs or found.to_bytes() != wanted.to_bytes():
         sys.exit(f"{path.name} decodes to something else")
     name = path.stem[3:]
-    made = compress(wanted, model, preset(name, context_window=256, segment=2), options=options, verify="none")
+    made = compress(wanted, model, small(name), options=options, verify="none")
     (place / f"out_{name}.lmgc").write_bytes(made.archive)
 """
 
