@@ -86,17 +86,23 @@ def test_tokens_measure_and_compare(
         assert "w.npy" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("prior", ["llm", "counts", "mix"])
 def test_an_archive_goes_round(
-    capsys: pytest.CaptureFixture[str], gradient_file: str, tiny: list[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], gradient_file: str, tiny: list[str], tmp_path: Path, prior: str
 ) -> None:
     archive, back = str(tmp_path / "w.lmgc"), str(tmp_path / "back.npy")
-    made = run(capsys, "compress", gradient_file, "-o", archive, *tiny, "--preset", "lean")
+    made = run(capsys, "compress", gradient_file, "-o", archive, *tiny, "--preset", "lean", "--prior", prior)
     parts = ("header_bytes", "payload_bytes", "exceptions_bytes")
     assert made["container_bytes"] == sum(made[k] for k in parts) == Path(archive).stat().st_size
-    assert run(capsys, "describe", archive)["n_segments"] == made["n_segments"]
+    told = run(capsys, "describe", archive)
+    assert told["n_segments"] == made["n_segments"]
+    assert told["settings"]["prior"] == made["prior"] == prior
+    assert main(["describe", archive]) == 0
+    assert ("no model" in capsys.readouterr().out) == (prior == "counts")
     assert run(capsys, "decompress", archive, "-o", back, *tiny)["sha256"] == made["sha256"]
     assert Path(back).read_bytes() == Path(gradient_file).read_bytes()
-    assert run(capsys, "verify", archive, gradient_file, *tiny)["sha256"] == made["sha256"]
+    found = run(capsys, "verify", archive, gradient_file, *tiny)
+    assert (found["sha256"], found["prior"]) == (made["sha256"], prior)
 
     data = Path(archive).read_bytes()
     Path(archive).write_bytes(data[:-3])
