@@ -41,7 +41,7 @@ from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.guarded_rounding import GUARD_EXPONENT
 from lmgc_core.language_model import LanguageModel, TextTokenizer
 from lmgc_core.language_model.catalogue import CATALOGUE
-from lmgc_core.plan import Coding, Window, prepare
+from lmgc_core.plan import Coding, Window, check_tokenizer, prepare
 from lmgc_core.segment_encoding import EncodedSegment, encode_segment
 from lmgc_core.settings import CodecConfig, RunOptions
 from lmgc_core.step_frequencies import step_prior
@@ -84,6 +84,7 @@ def compress(
     _check_config(config, model, verify)
     coding = prepare(gradient, config)
     predictor = predictor_of(config.prior, model)
+    check_tokenizer(coding, predictor.tokenizer)
     recorder, encoded, stored, n_tokens, longest, done = CutRecorder(), [], [], [], 0, 0
     for run in in_segments(_recorded(coding, predictor.tokenizer, config, recorder), config.segment):
         segment = _encoded(coding, predictor, config, run, options, should_stop)

@@ -15,7 +15,7 @@ from lmgc_core.blocks import sample_blocks
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
-from lmgc_core.plan import Coding, prepare
+from lmgc_core.plan import Coding, check_tokenizer, prepare
 from lmgc_core.prediction import first_look, predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
@@ -73,6 +73,7 @@ def measure(
     check_config(config, model, limit)
     started = time.perf_counter()
     coding = prepare(gradient, config)
+    check_tokenizer(coding, model.tokenizer)
     chosen = sample_blocks(len(coding.blocks), limit, config.seed if seed is None else seed)
     windows = list(coding.windows(chosen, model.tokenizer, config.context_window))
     remainders = remainder_bits(windows, config.segment)

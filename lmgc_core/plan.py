@@ -32,6 +32,12 @@ class Tokenizing(Protocol):
     def check(self, text: str, ids: TokenIds) -> None: ...
 
 
+class SelfTesting(Protocol):
+    """The part of a tokenizer that tries an alphabet."""
+
+    def self_test(self, alphabet_bytes: frozenset[int] | None = None) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """What one context holds: consecutive parameters of one block, as text and as tokens.
@@ -170,6 +176,16 @@ def prepare(gradient: Gradient, config: CodecConfig) -> Coding:
         if t.n_parameters and serializers[t.dtype.name].needs_reference
     }
     return Coding(gradient, config, transformed, serializers, references, plan_blocks(coded.specs))
+
+
+def check_tokenizer(coding: Coding, tokenizer: SelfTesting) -> None:
+    """Makes sure, before the first window, that the tokenizer keeps every character these settings can write.
+
+    Raises:
+        NotReversible: naming the first character that is lost, whether or not the gradient needs it.
+    """
+    for alphabet_bytes in {serializer.alphabet_bytes for serializer in coding.serializers.values()}:
+        tokenizer.self_test(alphabet_bytes)
 
 
 def segments(windows: Sequence[Window], size: int) -> list[tuple[Window, ...]]:

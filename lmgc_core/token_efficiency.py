@@ -13,7 +13,7 @@ import numpy as np
 
 from lmgc_core.blocks import sample_blocks
 from lmgc_core.gradient import Gradient
-from lmgc_core.plan import Coding, Window, prepare
+from lmgc_core.plan import Coding, Window, check_tokenizer, prepare
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def count_tokens(
     """
     config = config or CodecConfig()
     coding = prepare(gradient, config)
+    check_tokenizer(coding, tokenizer)
     chosen = sample_blocks(len(coding.blocks), limit, config.seed)
     windows = list(coding.windows(chosen, tokenizer, config.context_window))
     n_parameters = sum(w.n_parameters for w in windows)
