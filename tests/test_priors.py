@@ -255,3 +255,22 @@ def test_bins_of_the_model_become_whole_log_probabilities():
     assert np.abs(found[:4] / LOG_ONE + surprisals[:4]).max() < 1 / 32
     assert found[-1] == -25 * LOG_ONE
     assert (np.diff(found) < 0).all()
+
+
+def test_a_thousand_windows_in_step_stay_within_the_tables():
+    """All of them count in the same contexts at once, and all pull the predictors the same way."""
+    counts = Counts(1, 3, 1, 128, 24000)
+    counts.add(np.zeros(4096, np.int64), np.arange(4096) % 2)
+    assert (counts.logs(np.int64([0])) <= 0).all()
+    values = np.repeat(values_like_a_gradient(6, seed=8), 1100).reshape(6, 1100).T.reshape(-1).copy()
+    serializer, pieces, support, indices = windows_of(NUMBERS, values, 1100, 6)
+    bits = run_segment(make_prior("counts", serializer, pieces, support), None, indices)
+    assert all((b > 0).all() and (b <= 24).all() for b in bits)
+
+
+def test_bytes_without_separators_are_told_apart_by_their_place():
+    """The exponent's byte is cheap, the last one is noise: each value costs less than its bits."""
+    values = values_like_a_gradient(1200, seed=9)
+    serializer, pieces, support, indices = windows_of(SERIALIZATIONS["hex, no separator"], values, 4, 300)
+    bits = run_segment(make_prior("counts", serializer, pieces, support), None, indices)
+    assert sum(b.sum() for b in bits) / len(values) < 31

@@ -21,7 +21,7 @@ class Counts:
         start: counts before anything was seen, at least 1, shape (n_contexts, n_symbols) or what broadcasts to it;
             larger ones learn more slowly.
         increment: what an observation adds.
-        limit: the total above which a context is halved, below 2^16 - increment times the windows in step.
+        limit: the total above which a context is halved, until it is no more than that.
     """
 
     def __init__(self, n_contexts: int, n_symbols: int, start: Integers | int, increment: int, limit: int) -> None:
@@ -48,7 +48,8 @@ class Counts:
         np.add.at(self._counts, (contexts, symbols), self._increment)
         np.add.at(self._totals, contexts, self._increment)
         full = contexts[self._totals[contexts] > self._limit]
-        if len(full):
+        while len(full):  # more than once only where hundreds of windows are in step
             rows = np.unique(full)
             self._counts[rows] = (self._counts[rows] + 1) >> 1
             self._totals[rows] = self._counts[rows].sum(axis=1)
+            full = rows[self._totals[rows] > self._limit]

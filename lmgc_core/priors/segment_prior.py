@@ -47,10 +47,11 @@ class SegmentPrior:
             boundaries = [[texts[k] for k in serializer.punctuation.boundaries(w).tolist()] for w in windows]
             has_sign = serializer.layout.symbol_bits > dtype.exponent_bits
             self._values = SpelledValues(geometry_of(windows), boundaries, token_bytes, dtype.exponent_bits, has_sign)
-        separators = {text.encode()[-1] for text in texts if text}
+        used = (serializer.punctuation.group_symbols > 0, serializer.punctuation.line != 0)
+        separators = {text.encode()[-1] for text, is_used in zip(texts[1:], used, strict=True) if text and is_used}
         self._ends = np.array([any(b in separators for b in token) for token in token_bytes], np.bool_)
         self._tails = [_tail(token, separators) for token in token_bytes]
-        self._lengths = np.array([len(token) for token in token_bytes], np.int64)
+        self._lengths = np.array([_characters(token) for token in token_bytes], np.int64)
         fixed = not spelling.varies and spelling.kind in ("hex", "iso")
         self._period = spelling.max_characters * serializer.symbols_per_parameter if fixed and not separators else 0
         self._place = np.zeros(n, np.int64)
@@ -157,6 +158,11 @@ class SegmentPrior:
                 self._place[i] = min(self._place[i], _PLACES - 1)
         if self._values:
             self._values.update(active, tokens)
+
+
+def _characters(token: bytes) -> int:
+    """Characters that begin in the token."""
+    return sum(byte & 0xC0 != 0x80 for byte in token)
 
 
 def _tail(token: bytes, separators: set[int]) -> int:

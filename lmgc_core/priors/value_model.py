@@ -62,6 +62,10 @@ RATE_DEPTH = 3000
 RATE_SIGN = 20000
 DRIFT = 64
 
+MOST_WEIGHT = 1 << 24
+MOST_SIGNED = 16 * ONE
+"""Bounds that only a segment of hundreds of windows, all learning at once, comes near to."""
+
 
 class ValueModel:
     """Predicts and learns the values of a segment's windows.
@@ -209,7 +213,7 @@ class ValueModel:
         signed[:, -2] = self._column_sign[column] * drifts[:, 2] >> 8
         signed[:, -1] = signed[:, len(_SIGN_LAGS)] * drifts[:, 3] >> 8
         self._sign_features[slots] = signed
-        self._signed[slots] = (signed @ self._sign_weights + (1 << 19)) >> 20
+        self._signed[slots] = bounded((signed @ self._sign_weights + (1 << 19)) >> 20, -MOST_SIGNED, MOST_SIGNED)
 
     def _sized(self, rows: Integers, places: Integers, expected: Integers) -> Integers:
         """Sizes of earlier values in units of the expected one, 256 for equal, at most 3 times."""
@@ -354,12 +358,14 @@ class ValueModel:
         features = self._depth_features[slots]
         power = (features * features).sum(axis=1) + (2 << 16)
         self._depth_weights += ((error[:, None] * features * RATE_DEPTH) // power[:, None]).sum(axis=0)
+        self._depth_weights = bounded(self._depth_weights, -MOST_WEIGHT, MOST_WEIGHT)
         sized = np.minimum(power_of(bounded(expected - level, -6 * ONE, 2 * ONE) * 16 - 2 * LOG_ONE) >> 20, 3 * ONE)
         target = np.where(negative, -sized, sized)
         features = self._sign_features[slots]
         power = (features * features).sum(axis=1) + (1 << 16)
         missed = target - self._signed[slots]
         self._sign_weights += ((missed[:, None] * features * RATE_SIGN) // power[:, None]).sum(axis=0)
+        self._sign_weights = bounded(self._sign_weights, -MOST_WEIGHT, MOST_WEIGHT)
         _draw(self._column_sign, column, bounded(target, -2 * ONE, 2 * ONE), 77)
 
     def _learn_columns(self, column: Integers, level: Integers) -> None:
