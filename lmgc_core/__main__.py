@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from lmgc_core.errors import LmgcError
-from lmgc_core.options import add_codec_options, add_file_options, add_run_options, add_sample_options
+from lmgc_core.options import (
+    add_codec_options,
+    add_file_options,
+    add_grid_option,
+    add_run_options,
+    add_sample_options,
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,8 +64,9 @@ def build_parser() -> argparse.ArgumentParser:
     compare.add_argument("file", metavar="FILE")
     add_file_options(compare)
     add_codec_options(compare, lists=True)
+    add_grid_option(compare)
     add_run_options(compare, precision=True)
-    add_sample_options(compare)
+    add_sample_options(compare, default=None)
 
     baselines = command("baselines", "other compressors on the same values, decoded and compared")
     baselines.add_argument("file", metavar="FILE")

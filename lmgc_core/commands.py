@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lmgc_core.archive_commands import run_compress, run_decompress, run_describe, run_verify
 from lmgc_core.errors import InvalidSetting
-from lmgc_core.options import codec_config, codec_configs, file_options, run_options
+from lmgc_core.options import codec_config, codec_configs, file_options, listed_options, run_options
 from lmgc_core.terminal import ProgressLine, check_target, complain, emit, figure, say
 
 if TYPE_CHECKING:
@@ -130,43 +130,74 @@ def run_measure(arguments: argparse.Namespace) -> int:
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    """Rows of settings on the same sample, sorted by rate, with baselines and null controls."""
-    from lmgc_core.compare import compare
+    """Rows of settings on the same sample, sorted by rate, with baselines, null controls and an audit."""
+    from lmgc_core.compare import compare, difference
     from lmgc_core.files import load_gradient
+    from lmgc_core.grids import QUICK_LIMIT, grid
     from lmgc_core.language_model import load_model
+    from lmgc_core.settings import DEFAULT_LIMIT
 
-    configs, options = codec_configs(arguments), run_options(arguments)
+    options = run_options(arguments)
+    if arguments.grid is None:
+        configs = codec_configs(arguments)
+    elif hasattr(arguments, "preset"):
+        raise InvalidSetting(f"grid {arguments.grid} names its presets itself; leave --preset or --grid out")
+    else:
+        configs = [config for given in listed_options(arguments) for config in grid(arguments.grid, **given)]
+        configs = list(dict.fromkeys(configs))
     if len({c.model for c in configs}) > 1:
         raise InvalidSetting("compare takes one model; give one --model")
+    limit = arguments.limit
+    if limit is None:
+        limit = QUICK_LIMIT if arguments.grid == "quick" else DEFAULT_LIMIT
+    for config in configs:
+        check_early(config, limit)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
     model = load_model(configs[0].model, options, on_progress=progress.show_fetch)
 
     def show(row: int, now: Progress) -> None:
-        progress.show(f"row {row + 1} of {len(configs)}: {now.n_windows_done} of {now.n_windows} windows")
+        progress.show(f"settings {row + 1} of {len(configs)}: {now.n_windows_done} of {now.n_windows} windows")
 
     try:
-        found = compare(gradient, model, configs, limit=arguments.limit, options=options, on_progress=show)
+        found = compare(gradient, model, configs, limit=limit, options=options, on_progress=show)
     finally:
         progress.close()
+    if not found.rows:
+        raise InvalidSetting(next(iter(found.refused.values()), "there is nothing to compare"))
     if arguments.json:
         emit(found.to_dict())
         return 0
-    say(f"{gradient.name}: % of raw (lower is better), tokens/parameter, settings; * on the Pareto front")
-    order = sorted(range(len(found.rows)), key=lambda i: found.rows[i].totals.compression_rate or float("inf"))
-    for i in order:
-        report = found.rows[i]
-        totals, config = report.totals, report.coding.config
-        rate = figure(None if totals.compression_rate is None else 100 * totals.compression_rate)
-        mark = "*" if i in found.pareto else " "
-        say(f"{mark} {rate:>7} {figure(totals.tokens_per_parameter, digits=3):>6}  {describe_config(config, report)}")
-    for baseline in sorted((b for b in found.baselines if b.bytes is not None), key=lambda b: b.bytes or 0):
-        rate = figure(None if baseline.compression_rate is None else 100 * baseline.compression_rate)
-        say(f"  {rate:>7}         {baseline.id} (whole file)")
+    say(f"{gradient.name}: % of raw (lower is better), points above the best with the 95 % interval of the difference,")
+    say("tokens/parameter, settings; * on the Pareto front; {n}: % of raw that the published code would have counted")
+    best = found.sorted_rows[0].report
+    for row in found.sorted_rows:
+        totals = row.report.totals
+        gap = difference(row.report, best)
+        above = "" if gap is None or row.report is best else f"{100 * gap.value:+.2f}"
+        if above and gap is not None and gap.low is not None and gap.high is not None:
+            above += f" ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
+        mark = "*" if row.number in found.pareto else " "
+        audit = row.report.audit
+        published = f" {{{figure(100 * audit.published_compression_rate)}}}" if audit else ""
+        tokens = figure(totals.tokens_per_parameter, digits=3)
+        about = describe_config(row.report.coding.config, row.report)
+        say(f"{mark} {percent(totals.compression_rate):>7} {above:<24} {tokens:>6}  {about}{published}")
+    for number, line in found.refused.items():
+        say(f"      n/a  settings {number + 1}: {line}")
+    for step, results in found.baselines.items():
+        about = "whole file" if step == "none" else f"whole file after {step}"
+        for baseline in sorted((b for b in results if b.bytes is not None), key=lambda b: b.bytes or 0):
+            say(f"  {percent(baseline.compression_rate):>7}  {baseline.id} ({about})")
     for control in found.controls:
-        rate = figure(None if control.compression_rate is None else 100 * control.compression_rate)
-        say(f"  {rate:>7}         control: {control.id}{' ALARM: the counting is wrong' if control.alarm else ''}")
+        alarm = " ALARM: the counting is wrong" if control.alarm else ""
+        say(f"  {percent(control.compression_rate):>7}  control: {control.id}, like the best row{alarm}")
     return 0
+
+
+def percent(rate: float | None) -> str:
+    """A rate as percent of raw."""
+    return figure(None if rate is None else 100 * rate)
 
 
 def describe_config(config: CodecConfig, report: Report) -> str:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from lmgc_core.grids import GRIDS
 from lmgc_core.settings import (
     CHOICES,
     DEFAULT_LIMIT,
@@ -103,11 +104,16 @@ def add_run_options(parser: argparse.ArgumentParser, precision: bool) -> None:
         group.add_argument("--dtype", choices=CHOICES["dtype"], default="fp32", help="the model's precision")
 
 
-def add_sample_options(parser: argparse.ArgumentParser) -> None:
+def add_sample_options(parser: argparse.ArgumentParser, default: int | None = DEFAULT_LIMIT) -> None:
     """SAMPLE options: how much of the gradient is scored."""
     parser.add_argument_group("sample").add_argument(
-        "--limit", type=int, default=DEFAULT_LIMIT, metavar="N", help=f"blocks; 0 is the whole file ({DEFAULT_LIMIT})"
+        "--limit", type=int, default=default, metavar="N", help=f"blocks; 0 is the whole file ({DEFAULT_LIMIT})"
     )
+
+
+def add_grid_option(parser: argparse.ArgumentParser) -> None:
+    """A named list of settings; options given beside it hold in every row."""
+    parser.add_argument("--grid", choices=list(GRIDS), help="a named list of settings; other options hold in each row")
 
 
 def codec_config(arguments: argparse.Namespace) -> CodecConfig:
@@ -116,12 +122,16 @@ def codec_config(arguments: argparse.Namespace) -> CodecConfig:
     return preset(getattr(arguments, "preset", "none"), **given)
 
 
-def codec_configs(arguments: argparse.Namespace) -> list[CodecConfig]:
+def listed_options(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Every combination of the listed values, in the order of the line's options."""
     given = {n: getattr(arguments, n) for n in CODEC_FIELDS if hasattr(arguments, n)}
-    presets = getattr(arguments, "preset", ["none"])
-    rows = itertools.product(presets, *given.values())
-    return list(dict.fromkeys(preset(row[0], **dict(zip(given, row[1:], strict=True))) for row in rows))
+    return [dict(zip(given, row, strict=True)) for row in itertools.product(*given.values())]
+
+
+def codec_configs(arguments: argparse.Namespace) -> list[CodecConfig]:
+    """The configurations of every combination, preset by preset."""
+    presets, rows = getattr(arguments, "preset", ["none"]), listed_options(arguments)
+    return list(dict.fromkeys(preset(name, **row) for name in presets for row in rows))
 
 
 def run_options(arguments: argparse.Namespace) -> RunOptions:

@@ -55,32 +55,30 @@ def predicted(
         own = [w for w in windows if w.dtype.name == name]
         alphabet = coding.serializers[name].alphabet_bytes if config.support == "alphabet" else None
         support = model.tokenizer.support(alphabet)
-        if config.prior == "llm":
-            scores = model.score([w.ids for w in own], support, batch_size=options.batch_size, should_stop=should_stop)
-            for score in scores:
-                yield _result(own[score.index], score, model, remainders)
-            continue
         token_bytes = model.tokenizer.token_bytes(support)
         for number, run in enumerate(segments(own, config.segment)):
             if should_stop is not None and should_stop():
                 raise Cancelled("stopped; the windows that are done are kept")
             found: dict[int, WindowResult] = {}
-            logs: list[npt.NDArray[np.int64]] | None = None
+            bins: dict[int, npt.NDArray[np.int16]] = {}
             if config.prior == "mix":
                 check_segment_memory(run, len(support))
-                bins: dict[int, npt.NDArray[np.int16]] = {}
+            if config.prior != "counts":
+                # The same passes with and without the mixture, so that its rows and the model's own agree to the bit.
                 for score in model.score(
                     [w.ids for w in run],
                     support,
                     batch_size=options.batch_size,
                     first_batch=1 if number == 0 else 0,
-                    whole_support=True,
+                    whole_support=config.prior == "mix",
                     should_stop=should_stop,
                 ):
-                    bins[score.index] = _bins(score)
                     found[score.index] = _result(run[score.index], score, model, remainders)
+                    if config.prior == "mix":
+                        bins[score.index] = _bins(score)
                     yield found[score.index]
-                logs = [log2_of_bins(bins[i]) for i in range(len(run))]
+                if config.prior == "llm":
+                    continue
             else:
                 found = {i: _result(w, unasked(i, len(w.ids)), model, remainders) for i, w in enumerate(run)}
             prior = make_prior(
@@ -89,6 +87,7 @@ def predicted(
                 [[v.spec for v in coding.values(w.pieces)] for w in run],
                 token_bytes,
             )
+            logs = [log2_of_bins(bins[i]) for i in range(len(run))] if bins else None
             bits = run_segment(prior, logs, [np.searchsorted(support, w.ids) for w in run])
             for i in range(len(run)):
                 yield replace(found[i], surprisal_bits=bits[i])
@@ -124,6 +123,7 @@ def unasked(index: int, n_tokens: int) -> WindowScores:
         nothing.astype(np.float64),
         nothing,
         np.full(n_tokens, -1, np.int32),
+        nothing,
         np.full((n_tokens, 5), -1, np.int32),
         np.full((n_tokens, 5), np.nan, np.float32),
     )
@@ -150,6 +150,7 @@ def _result(window: Window, score: WindowScores, model: LanguageModel, remainder
         llm_surprisal_bits=score.surprisal_bits,
         entropy_bits=score.entropy_bits,
         rank=score.rank,
+        cumulative_bits=score.cumulative_bits,
         top_token_ids=score.top_token_ids,
         top_bits=score.top_bits,
         remainder_bits=remainder.bits,

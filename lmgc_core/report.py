@@ -53,7 +53,7 @@ class WindowResult:
         token_texts: the tokens' own texts; parts of characters as escapes.
         surprisal_bits: (n_tokens,) the prior's.
         llm_surprisal_bits: (n_tokens,) the model's alone, over the stated support.
-        entropy_bits, rank, top_token_ids, top_bits: as the model gave them.
+        entropy_bits, rank, cumulative_bits, top_token_ids, top_bits: as the model gave them.
         remainder_bits: (n_parameters,) what the cheap coder spends beside the text.
         header_bits: this window's share of its segment's remainder tables.
     """
@@ -65,6 +65,7 @@ class WindowResult:
     llm_surprisal_bits: Floats
     entropy_bits: npt.NDArray[np.float32]
     rank: npt.NDArray[np.int32]
+    cumulative_bits: npt.NDArray[np.float32]
     top_token_ids: npt.NDArray[np.int32]
     top_bits: npt.NDArray[np.float32]
     remainder_bits: Floats
@@ -94,6 +95,18 @@ class Totals:
     compression_rate: float | None
     compression_ratio: float | None
     rate_ci95: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What LM-GC's published code (github.com/hui-po-wang/LM-GC, 726993b) counts for these probabilities.
+
+    It divides each probability by the sum of those up to and including it, in the vocabulary's order, where the
+    coder needs the running sum itself: log2 of that share too few bits a token. No decoder could follow.
+    """
+
+    published_bits_per_token: float | None
+    published_compression_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,17 +280,36 @@ class Report:
         )
 
     @cached_property
+    def per_block(self) -> dict[int, tuple[float, float]]:
+        """(bits, raw bits that they stand for) of each scored block; side information of the whole apart."""
+        found: dict[int, tuple[float, float]] = {}
+        for result, _, _, raw_bits in self._per_window:
+            bits, raw = found.get(result.window.block, (0.0, 0.0))
+            found[result.window.block] = bits + _window_bits(result), raw + raw_bits
+        return found
+
+    @cached_property
+    def audit(self) -> Audit | None:
+        """What the published code would count for the same probabilities; None where no model was asked."""
+        every = [r.llm_surprisal_bits - r.cumulative_bits for r in self.results]
+        if not every or not all(np.isfinite(e).all() for e in every) or self.totals.compression_rate is None:
+            return None
+        counted = float(sum(e.sum() for e in every))
+        raw_bits = sum(b for _, _, _, b in self._per_window)
+        n_tokens = self.totals.n_tokens
+        return Audit(
+            published_bits_per_token=counted / n_tokens if n_tokens else None,
+            published_compression_rate=self.totals.compression_rate + (counted - self.totals.surprisal_bits) / raw_bits,
+        )
+
+    @cached_property
     def rate_estimate(self) -> Estimate:
         """The compression rate with its interval, from the blocks that are scored."""
-        bits: dict[int, float] = {}
-        raw: dict[int, float] = {}
-        for result, _, _, raw_bits in self._per_window:
-            block = result.window.block
-            bits[block] = bits.get(block, 0.0) + _window_bits(result)
-            raw[block] = raw.get(block, 0.0) + raw_bits
-        order = sorted(bits)
+        order = sorted(self.per_block)
         side = self.side_bits / (8 * self.coding.raw.raw_bytes)
-        found = estimate_rate([bits[b] for b in order], [raw[b] for b in order], len(self.coding.blocks))
+        found = estimate_rate(
+            [self.per_block[b][0] for b in order], [self.per_block[b][1] for b in order], len(self.coding.blocks)
+        )
         if not self.complete and len(order) == len(self.coding.blocks):
             return Estimate(found.value + side, None, None)
         return Estimate(
@@ -438,6 +470,8 @@ class Report:
                 )
             ),
         }
+        if self.audit is not None:
+            found["audit"] = asdict(self.audit)
         if self.coding.config.transform != "none":
             found["error"] = asdict(self.error)
         cleaned: dict[str, Any] = _finite(found)

@@ -21,8 +21,9 @@ HOMES = {
 }
 # The order of design: a module imports only from its own row or from rows above it.
 ROWS = [
-    ["errors"],
+    ["errors", "whole_file", "wording"],
     ["gradient", "settings"],
+    ["slices"],
     [
         "samples", "files", "transforms", "priors", "layout", "float_text", "spelling",
         "punctuation", "text_reader", "serialization", "blocks", "remainder",
@@ -39,7 +40,7 @@ ROWS = [
     ["prediction"],
     ["report_html", "report_files", "controls", "codec", "archive"],
     ["compare"],
-    ["training"],
+    ["training", "grids"],
     ["options", "terminal"],
     ["archive_commands"],
     ["commands"],

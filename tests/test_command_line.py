@@ -81,6 +81,13 @@ def test_tokens_measure_and_compare(
     assert found["controls"]["random_bits"]["compression_rate"] >= 0.999
     assert not found["controls"]["random_bits"]["alarm"]
     assert found["pareto"]
+    quick = run(capsys, "compare", gradient_file, *tiny, "--grid", "quick", "--context-window", "400", "--seed", "3")
+    assert len(quick["rows"]) == 7
+    assert {(row["settings"]["context_window"], row["settings"]["seed"]) for row in quick["rows"]} == {(400, 3)}
+    assert all(row["totals"]["compression_rate"] and row["against_best"] for row in quick["rows"])
+    assert "leave --preset or --grid out" in refused(
+        capsys, "compare", gradient_file, *tiny, "--grid", "quick", "--preset", "lean"
+    )
     for command in ("tokens", "measure", "compare"):
         assert main([command, gradient_file, *tiny, "--preset", "lean"]) == 0
         assert "w.npy" in capsys.readouterr().out

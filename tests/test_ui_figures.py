@@ -176,7 +176,7 @@ def test_rates_intervals_and_sizes_say_what_they_are() -> None:
     assert format.interval((0.8, 0.8), 0.8) == "all of it measured, no estimate"
     assert "estimate" in format.interval((0.79, 0.81), 0.8)
     assert format.size(999_999) == "1.00\u202fMB"
-    assert format.duration(0.2) == "under 1 s"
+    assert format.duration(0.2) == "0.2 s"
     assert format.duration(None) == "–"
     assert format.shape(()) == "scalar"
 

@@ -48,11 +48,15 @@ def head_shapes(config: Any) -> list[HeadShape]:
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """What one run of tokens costs; every array has one row a token."""
+    """What one run of tokens costs; every array has one row a token.
+
+    `cumulative_bits` is -log2 of the chance of the tokens up to and including the coded one, in the support's order.
+    """
 
     surprisal_bits: npt.NDArray[np.float64]
     entropy_bits: npt.NDArray[np.float32]
     rank: npt.NDArray[np.int32]
+    cumulative_bits: npt.NDArray[np.float32]
     top_columns: npt.NDArray[np.int64]
     top_bits: npt.NDArray[np.float32]
 
@@ -107,7 +111,7 @@ def score_pieces(
 
     n = len(columns)
     surprisal = np.empty(n, np.float64)
-    entropy, rank = np.empty(n, np.float32), np.empty(n, np.int32)
+    entropy, rank, cumulative = np.empty(n, np.float32), np.empty(n, np.int32), np.empty(n, np.float32)
     top_columns, top_bits = np.full((n, TOP), -1, np.int64), np.full((n, TOP), np.nan, np.float32)
     for first, logits in pieces:
         last = first + len(logits)
@@ -133,4 +137,6 @@ def score_pieces(
         # -sum p log p = log Z - sum w z / Z, with w = exp z
         mean = torch.bmm(weight[:, None], shifted[:, :, None])[:, :, 0] / total
         entropy[first:last] = ((log_total - mean)[:, 0] / LN2).cpu().numpy()
-    return TokenScores(surprisal, entropy, rank, top_columns, top_bits)
+        share = torch.cumsum(weight, -1, out=shifted).gather(1, columns[first:last, None]) / total
+        cumulative[first:last] = (-share[:, 0].log() / LN2).cpu().numpy()
+    return TokenScores(surprisal, entropy, rank, cumulative, top_columns, top_bits)

@@ -31,6 +31,8 @@ class WindowScores:
         surprisal_bits: -log2 p of each token, float64, shape (n,).
         entropy_bits: the expected cost before the token was seen, float32, shape (n,).
         rank: how many tokens were likelier; 0 is the likeliest, int32, shape (n,).
+        cumulative_bits: -log2 of the chance of all tokens up to and including it, in the support's order of ids,
+            float32, shape (n,); what an audit of the published code needs.
         top_token_ids: the five likeliest, int32, shape (n, 5); -1 where the support is smaller.
         top_bits: their costs, float32, shape (n, 5); NaN where the support is smaller.
         support_bits: the cost of every token of the support, float32, shape (n, support); None unless asked for.
@@ -40,6 +42,7 @@ class WindowScores:
     surprisal_bits: npt.NDArray[np.float64]
     entropy_bits: npt.NDArray[np.float32]
     rank: npt.NDArray[np.int32]
+    cumulative_bits: npt.NDArray[np.float32]
     top_token_ids: TokenIds
     top_bits: npt.NDArray[np.float32]
     support_bits: npt.NDArray[np.float32] | None = None
@@ -171,6 +174,7 @@ def _window_scores(
         scores.surprisal_bits[rows],
         scores.entropy_bits[rows],
         scores.rank[rows],
+        scores.cumulative_bits[rows],
         ids,
         scores.top_bits[rows],
         support_bits,

@@ -31,6 +31,15 @@ def count(n: int | None) -> str:
     return ABSENT if n is None else f"{n:,}".replace(",", SPACE)
 
 
+def counted(n: int, noun: str) -> str:
+    """A whole number of things.
+
+    >>> counted(1, "segment"), counted(2, "segment")
+    ('1 segment', '2 segments')
+    """
+    return f"{count(n)} {noun}{'' if n == 1 else 's'}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A measured number to `digits` significant figures, without an exponent where that can be read.
 
@@ -117,13 +126,13 @@ def size(n_bytes: int | None) -> str:
 def duration(seconds: float | None) -> str:
     """A time a person can plan with.
 
-    >>> duration(3.2), duration(840), duration(7300)
-    ('3 s', '14 min', '2 h 2 min')
+    >>> duration(0.3), duration(3.2), duration(840), duration(7300)
+    ('0.3 s', '3 s', '14 min', '2 h 2 min')
     """
     if seconds is None or not math.isfinite(seconds):
         return ABSENT
     if seconds < 1:
-        return "under 1 s"
+        return f"{max(seconds, 0.1):.1f} s"
     if seconds < 90:
         return f"{round(seconds)} s"
     minutes = round(seconds / 60)
