@@ -12,8 +12,43 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.coder import Decoder, Encoder
-from lmgc_core.remainder import LOW_FIELD_BITS, TOP_FIELD_BITS, RemainderDecoder, decisions, remainder_model
+from lmgc_core.remainder import code_remainders, read_plan, remainder_model, write_plan
 from lmgc_core.serialization import SerializedText
+
+
+class _Writer:
+    """`remainder.Choices` that go to an encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def decision(self, bit: int, frequency: int) -> int:
+        self._encoder.decision(bit, frequency)
+        return bit
+
+    def symbol(self, number: int, frequencies: npt.NDArray[np.int64]) -> int:
+        self._encoder.interval(int(frequencies[:number].sum()), int(frequencies[number]))
+        return number
+
+    def raw(self, values: npt.NDArray[np.uint64], n_bits: int) -> npt.NDArray[np.uint64]:
+        self._encoder.raw(values, n_bits)
+        return values
+
+
+class _Reader:
+    """`remainder.Choices` that come from a decoder."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def decision(self, bit: int, frequency: int) -> int:
+        return self._decoder.decision(frequency)
+
+    def symbol(self, number: int, frequencies: npt.NDArray[np.int64]) -> int:
+        return self._decoder.symbol(frequencies.astype(np.float64) - 1)
+
+    def raw(self, values: npt.NDArray[np.uint64], n_bits: int) -> npt.NDArray[np.uint64]:
+        return self._decoder.raw(len(values), n_bits)
 
 
 def encode_remainders(encoder: Encoder, texts: Sequence[SerializedText]) -> float:
@@ -24,13 +59,9 @@ def encode_remainders(encoder: Encoder, texts: Sequence[SerializedText]) -> floa
     values = np.concatenate([t.remainder for t in texts])
     context = np.concatenate([t.context for t in texts])
     plan = remainder_model(values, context, n_bits)
-    encoder.raw(np.array([plan.low], np.uint64), LOW_FIELD_BITS)
-    encoder.raw(np.array([plan.top], np.uint64), TOP_FIELD_BITS)
-    made = decisions(values, context, n_bits, plan)
-    for bit, frequency in zip(made.bits.tolist(), made.frequencies.tolist(), strict=True):
-        encoder.decision(bit, frequency)
-    coded = made.raw_bits > 0
-    encoder.raw(made.raw[coded], int(made.raw_bits.max(initial=0)))
+    writer = _Writer(encoder)
+    write_plan(writer, plan)
+    code_remainders(writer, values, context, n_bits, plan)
     return plan.header_bits + float(plan.bits_per_value.sum())
 
 
@@ -44,11 +75,5 @@ def decode_remainders(decoder: Decoder, context: npt.NDArray[np.int64], n_bits: 
     """
     if n_bits == 0:
         return np.zeros(len(context), np.uint64)
-    low, top = (int(decoder.raw(1, n)[0]) for n in (LOW_FIELD_BITS, TOP_FIELD_BITS))
-    model = RemainderDecoder(context, n_bits, top, low)
-    while (frequency := model.frequency()) is not None:
-        model.push(decoder.decision(frequency))
-    n_raw = model.raw_bits()
-    raw = np.zeros(len(context), np.uint64)
-    raw[n_raw > 0] = decoder.raw(int((n_raw > 0).sum()), int(n_raw.max(initial=0)))
-    return model.values(raw)
+    reader = _Reader(decoder)
+    return code_remainders(reader, None, context, n_bits, read_plan(reader, n_bits))
