@@ -18,6 +18,7 @@ from lmgc_core.priors.geometry import axis_strides, geometry_of
 from lmgc_core.priors.mixing import WEIGHT_ONE, Mixer
 from lmgc_core.serialization import PieceSpec, PieceValues, Serializer, reference_of
 from lmgc_core.settings import Serialization
+from tests.reference_prior import ReferencePrior
 
 TOTAL = 1 << 24
 NUMBERS = Serialization("head", "big", "numbers", "space", "auto", 0)
@@ -274,3 +275,49 @@ def test_bytes_without_separators_are_told_apart_by_their_place():
     serializer, pieces, support, indices = windows_of(SERIALIZATIONS["hex, no separator"], values, 4, 300)
     bits = run_segment(make_prior("counts", serializer, pieces, support), None, indices)
     assert sum(b.sum() for b in bits) / len(values) < 31
+
+
+def reference_of_segment(kind, serializer, pieces, support):
+    """The plain program of docs/prior_arithmetic.md for the same segment."""
+    settings, dtype = serializer.serialization, serializer.dtype
+    separator = {"none": "", "space": " ", "comma": ",", "comma+space": ", "}[settings.separator]
+    ends = {separator.encode()[-1]} if separator and settings.group_size != 0 else set()
+    ends |= {10} if settings.line != 0 else set()
+    characters = {"hex": 8, "iso": 4}.get(settings.alphabet, 0)
+    numbers = None
+    if settings.alphabet == "numbers" and dtype.kind == "float":
+        texts = serializer.punctuation.texts
+        boundaries = [[texts[k] for k in serializer.punctuation.boundaries(w)] for w in pieces]
+        numbers = boundaries, dtype.exponent_bits, settings.planes == "head"
+    windows = [[(p.n_parameters, p.first_parameter, p.shape) for p in w] for w in pieces]
+    return ReferencePrior(kind == "mix", windows, support, ends, characters, numbers)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_extra", "kind"),
+    [(name, 0, "mix") for name in SERIALIZATIONS]
+    + [("numbers", 0, "counts"), ("iso", 0, "counts"), ("letters", 260, "counts")]
+    + [("numbers", 260, "mix"), ("hex, no separator", 260, "mix")],
+)
+def test_the_documented_arithmetic_gives_the_same_frequencies(name, n_extra, kind):
+    """An independent program, written from docs/prior_arithmetic.md alone, agrees with the library to the last unit."""
+    values = values_like_a_gradient(150, seed=10)
+    shapes = [(9, 5), (50,), (7, 4, 3, 3)]
+    serializer, pieces, support, indices = windows_of(SERIALIZATIONS[name], values, 3, 30 if n_extra else 50)
+    pieces = [
+        [PieceSpec(20, i, shape, p.reference), PieceSpec(p.n_parameters - 20, 3 * i, shapes[i - 1], p.reference)]
+        for i, (shape, [p]) in enumerate(zip(shapes, pieces, strict=True))
+    ]
+    support = support + [b"%d+" % i for i in range(n_extra)]
+    logs = noisy_model(indices, len(support)) if kind == "mix" else None
+    ours = make_prior(kind, serializer, pieces, support)
+    theirs = reference_of_segment(kind, serializer, pieces, support)
+    for t in range(min(30 if n_extra else 70, *(len(i) for i in indices))):
+        active = [i for i in range(3) if i != t % 11]
+        model = None if logs is None else np.stack([logs[i][t] for i in active])
+        found = ours.frequencies(model, np.array(active))
+        assert found.tolist() == theirs.frequencies(active, None if model is None else model.tolist()), f"step {t}"
+        # Now and then another token than the text has, so that a window loses its thread.
+        tokens = [int(indices[i][t]) if t % 37 else (t * 7 + i) % len(support) for i in active]
+        ours.update(np.array(active), np.array(tokens))
+        theirs.update(list(zip(active, tokens, strict=True)))

@@ -33,6 +33,7 @@ class _Row:
         digits: of it so far.
         negative: its sign, None while it is open.
         pending: what of the boundary before it is still to come.
+        supposed: the digits that the model was told to suppose as the parameter's.
         asked: the parameter for which zero and sign have been asked.
         chances: of its depths, None before they were asked for.
         zero: chance of a zero, of 2^16.
@@ -44,6 +45,7 @@ class _Row:
     digits: str = ""
     negative: bool | None = None
     pending: str = ""
+    supposed: str = ""
     asked: int = -1
     chances: Integers | None = None
     zero: int = 0
@@ -110,7 +112,7 @@ class SpelledValues:
             if row.lost or row.place >= self._sizes[index]:
                 logs[i] = 0
             elif row.pending:
-                self._put(logs[i], [self._tokens.get(row.pending, -1)], np.array([1], np.int64))
+                self._put(logs[i], [self._tokens.get(row.pending, -1)], np.zeros(1, np.int64))
             else:
                 self._tell(logs[i], row, index)
         return logs
@@ -126,6 +128,8 @@ class SpelledValues:
             depths = np.array([int(self._rows[i].digits) for i in ending], np.int64)
             negative = np.array([self._rows[i].negative for i in ending], np.bool_)
             model.suppose(rows, places, depths, negative)
+            for i in ending:
+                self._rows[i].supposed = self._rows[i].digits
             self._ask_sign(rows, places + 1)
         opening = [i for i in inside if self._rows[i].asked < self._rows[i].place]
         if opening:
@@ -171,26 +175,25 @@ class SpelledValues:
             shares[0] = row.zero
             shares[1:] = shares[1:] * plus >> 16
             if row.negative is None:
-                self._put(logs, [self._tokens.get("-", -1)], np.array([minus], np.int64), one)
+                self._put(logs, [self._tokens.get("-", -1)], log_share(np.array([minus], np.int64), one))
             else:
                 one = row.zero + plus
-            self._put(logs, self._digits.tolist(), shares[:_END], one)
+            self._put(logs, self._digits.tolist(), log_share(shares[:_END], one))
             return
-        self._put(logs, self._digits.tolist(), shares[:_END], LOG_MAX)
+        self._put(logs, self._digits.tolist(), _logs_of_shares(shares[:_END]))
         end = int(shares[_END])
         boundary = self._boundaries[index][row.place]
         with_sign = self._tokens.get(boundary + "-", -1)
         plain = self._tokens.get(boundary, self._tokens.get(boundary[:1], -1))
         last = row.place + 1 == self._sizes[index]
         if with_sign < 0 or last or not self._has_sign:
-            self._put(logs, [plain], np.array([end], np.int64), LOG_MAX)
+            self._put(logs, [plain], _logs_of_shares(shares[_END:]))
         else:
             minus = end * (not_zero * row.minus >> 16) >> 16
-            self._put(logs, [plain, with_sign], np.array([end - minus, minus], np.int64), LOG_MAX)
+            self._put(logs, [plain, with_sign], _logs_of_shares(np.array([end - minus, minus], np.int64)))
 
     @staticmethod
-    def _put(logs: Integers, tokens: Sequence[int], parts: Integers, whole: int = 1) -> None:
-        found = log_share(parts, whole) if whole != LOG_MAX else tables().log2[parts] - tables().log2[LOG_MAX]
+    def _put(logs: Integers, tokens: Sequence[int], found: Integers) -> None:
         for token, value in zip(tokens, found.tolist(), strict=True):
             if token >= 0:
                 logs[token] = max(value, FLOOR)
@@ -198,6 +201,7 @@ class SpelledValues:
     def update(self, active: Integers, tokens: Integers) -> None:
         """Takes the token that came in each of the active windows."""
         settled: list[int] = []
+        surprising: list[int] = []
         values: list[int] = []
         negatives: list[bool] = []
         for index, token in zip(active.tolist(), tokens.tolist(), strict=True):
@@ -223,6 +227,10 @@ class SpelledValues:
                     # A second value in one token is not followed, nor one whose depth could not be asked for.
                     row.lost = character != boundary[:1] or not row.digits or row.chances is None
                     if not row.lost:
+                        if row.supposed != row.digits:  # it ended in the token that held its last digit
+                            surprising.append(len(settled))
+                            row.asked = row.place
+                        row.supposed = ""
                         settled.append(index)
                         values.append(int(row.digits))
                         negatives.append(bool(row.negative))
@@ -233,5 +241,14 @@ class SpelledValues:
         if settled:
             rows = np.array(settled, np.int64)
             places = np.array([self._rows[i].place - 1 for i in settled], np.int64)
-            slots = self._model.slots(rows, places)
-            self._model.settle(slots, np.array(values, np.int64), np.array(negatives, np.bool_))
+            depths, negative = np.array(values, np.int64), np.array(negatives, np.bool_)
+            if surprising:
+                own = np.array(surprising, np.int64)
+                self._model.suppose(rows[own], places[own], depths[own], negative[own])
+            self._model.settle(self._model.slots(rows, places), depths, negative)
+
+
+def _logs_of_shares(shares: Integers) -> Integers:
+    """log2 of shares of 65535, below `FLOOR` for none."""
+    found: Integers = tables().log2[shares] - tables().log2[LOG_MAX]
+    return found
