@@ -19,12 +19,12 @@ from lmgc_core.errors import Cancelled, InvalidSetting
 from lmgc_core.guarded_rounding import round_to_bins
 from lmgc_core.language_model import LanguageModel, WindowScores
 from lmgc_core.plan import Coding, Window, segments
-from lmgc_core.priors import log2_of_bins, make_prior, run_segment
+from lmgc_core.priors import make_prior, run_segment
 from lmgc_core.remainder import remainder_model
 from lmgc_core.report import WindowResult
+from lmgc_core.segment_bins import SegmentBins
 from lmgc_core.settings import CodecConfig, RunOptions
 
-MOST_SEGMENT_BYTES = 2_000_000_000
 FIRST_LOOK_TOKENS = 128
 
 
@@ -48,7 +48,7 @@ def predicted(
     """Window results as they are there, dtype by dtype since the support depends on the alphabet.
 
     Raises:
-        InvalidSetting: when a segment's distributions would not fit in memory.
+        UnsupportedInput: when a segment's distributions fit neither in memory nor in a temporary file.
         Cancelled: when asked to stop.
     """
     for name in dict.fromkeys(w.dtype.name for w in windows):
@@ -60,9 +60,7 @@ def predicted(
             if should_stop is not None and should_stop():
                 raise Cancelled("stopped; the windows that are done are kept")
             found: dict[int, WindowResult] = {}
-            bins: dict[int, npt.NDArray[np.int16]] = {}
-            if config.prior == "mix":
-                check_segment_memory(run, len(support))
+            bins = SegmentBins([len(w.ids) for w in run], len(support)) if config.prior == "mix" else None
             if config.prior != "counts":
                 # The same passes with and without the mixture, so that its rows and the model's own agree to the bit.
                 for score in model.score(
@@ -70,12 +68,12 @@ def predicted(
                     support,
                     batch_size=options.batch_size,
                     first_batch=1 if number == 0 else 0,
-                    whole_support=config.prior == "mix",
+                    whole_support=bins is not None,
                     should_stop=should_stop,
                 ):
                     found[score.index] = _result(run[score.index], score, model, remainders)
-                    if config.prior == "mix":
-                        bins[score.index] = _bins(score)
+                    if bins is not None:
+                        bins.put(score.index, 0, _bins(score))
                     yield found[score.index]
                 if config.prior == "llm":
                     continue
@@ -87,8 +85,9 @@ def predicted(
                 [[v.spec for v in coding.values(w.pieces)] for w in run],
                 token_bytes,
             )
-            logs = [log2_of_bins(bins[i]) for i in range(len(run))] if bins else None
-            bits = run_segment(prior, logs, [np.searchsorted(support, w.ids) for w in run])
+            bits = run_segment(
+                prior, None if bins is None else bins.logs, [np.searchsorted(support, w.ids) for w in run]
+            )
             for i in range(len(run)):
                 yield replace(found[i], surprisal_bits=bits[i])
 
@@ -127,16 +126,6 @@ def unasked(index: int, n_tokens: int) -> WindowScores:
         np.full((n_tokens, 5), -1, np.int32),
         np.full((n_tokens, 5), np.nan, np.float32),
     )
-
-
-def check_segment_memory(run: Sequence[Window], n_support: int) -> None:
-    """Raises InvalidSetting where the distributions of a segment would take more than 2 GB."""
-    need = 8 * n_support * sum(len(w.ids) for w in run)
-    if need > MOST_SEGMENT_BYTES:
-        raise InvalidSetting(
-            f"prior mix holds {n_support} tokens' probabilities for a whole segment: {need / 1e9:.1f} GB; "
-            "choose support alphabet, or fewer windows in a segment"
-        )
 
 
 def _result(window: Window, score: WindowScores, model: LanguageModel, remainders: Sequence[Remainder]) -> WindowResult:

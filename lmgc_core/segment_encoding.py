@@ -8,8 +8,6 @@ prior learns nothing, and are kept until the segment's last step where it does.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,15 +20,13 @@ from lmgc_core.exact_scoring import ExactScorer, Surprisals
 from lmgc_core.exception_lists import Positions, write_exceptions
 from lmgc_core.guarded_rounding import Bins, check_surprisals, code_length_bits, find_exceptions, round_to_bins
 from lmgc_core.remainder_coding import encode_remainders
+from lmgc_core.segment_bins import SegmentBins
 from lmgc_core.serialization import SerializedText
 from lmgc_core.settings import RunOptions
 from lmgc_core.step_frequencies import StepPrior
 
 TokenIds = npt.NDArray[np.int32]
 Exceptions = tuple[Positions, Positions, Positions, npt.NDArray[np.bool_]]
-
-HELD_BYTES = 256_000_000
-"""Bins of a segment that are held in memory; more of them go to a temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,41 +159,20 @@ def _take_steps(
 ) -> None:
     """Fills in the intervals of a prior that learns: the model's bins of all windows first, then step by step."""
     lengths = np.array([len(w) for w in windows], np.int64)
-    starts = np.cumsum(lengths) - lengths
-    bins: Bins | None = None
+    bins = None
     if scorer is not None:
-        bins = bin_store(int(lengths.sum()), len(support))
+        bins = SegmentBins(lengths.tolist(), len(support))
         for window, first, surprisals in scorer.windows(windows, support, options.batch_size, should_stop):
-            place = int(starts[window]) + first
-            bins[place : place + len(surprisals)] = choices.note(window, first, surprisals, guard)
+            bins.put(window, first, choices.note(window, first, surprisals, guard))
     for step in range(int(lengths.max(initial=0))):
         if should_stop is not None and should_stop():
             raise Cancelled("stopped; nothing was written")
         active = np.flatnonzero(lengths > step)
-        found = prior.frequencies(None if bins is None else bins[starts[active] + step], active)
+        found = prior.frequencies(None if bins is None else bins.step(active, step), active)
         tokens = np.array([choices.columns[i][step] for i in active.tolist()], np.int64)
         for row, (i, token) in enumerate(zip(active.tolist(), tokens.tolist(), strict=True)):
             choices.starts[i][step], choices.frequencies[i][step] = found.interval(row, token)
         prior.update(active, tokens)
-
-
-def bin_store(n_tokens: int, n_support: int) -> Bins:
-    """Room for the bins of a segment, int16, shape (n_tokens, n_support): in memory, or in an unnamed temporary file.
-
-    Raises:
-        UnsupportedInput: when the file would not fit; with the figures.
-    """
-    need = 2 * n_tokens * n_support
-    if need <= HELD_BYTES:
-        return np.empty((n_tokens, n_support), np.int16)
-    free = shutil.disk_usage(tempfile.gettempdir()).free
-    if need > free:
-        raise UnsupportedInput(
-            f"prior mix keeps {n_support:,} tokens' probabilities for {n_tokens:,} tokens, {need / 1e9:.1f} GB, and "
-            f"the folder for temporary files has {free / 1e9:.1f} GB free; choose support alphabet or a smaller segment"
-        )
-    with tempfile.TemporaryFile(prefix="lmgc-") as file:
-        return np.memmap(file, np.int16, "w+", shape=(n_tokens, n_support))
 
 
 def _in_coding_order(

@@ -30,7 +30,7 @@ ROWS = [
         "language_model", "coder", "guarded_rounding", "exact_scoring", "byte_fields", "baselines",
     ],
     ["plan", "accounting"],
-    ["remainder_coding", "exception_lists", "step_frequencies"],
+    ["remainder_coding", "exception_lists", "step_frequencies", "segment_bins"],
     ["archive_plan", "segment_encoding", "segment_decoding", "archive_header"],
     ["container", "archive_model"],
     ["archive_decoding"],

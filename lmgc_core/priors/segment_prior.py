@@ -9,7 +9,7 @@ Law: frequencies add up to 2^24 and none is below 1, whatever came before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -200,21 +200,25 @@ def make_prior(
 
 def run_segment(
     prior: SegmentPrior,
-    llm_log2_by_window: Sequence[Integers] | None,
+    llm_log2: Callable[[Integers, int], Integers] | Sequence[Integers] | None,
     token_indices_by_window: Sequence[Integers],
 ) -> list[npt.NDArray[np.float64]]:
     """Bits of each token of each window: -log2 of its frequency over 2^24, as a coder would spend.
 
     Args:
         prior: fresh.
-        llm_log2_by_window: as in `SegmentPrior.frequencies`, each shape (n_tokens, n_support); None for counts.
+        llm_log2: gives those of a step, as in `SegmentPrior.frequencies`, for the active windows; or all of them, each
+            window's shape (n_tokens, n_support); None for counts.
         token_indices_by_window: each shape (n_tokens,).
     """
     lengths = np.array([len(t) for t in token_indices_by_window], np.int64)
     bits = [np.zeros(n) for n in lengths]
     for t in range(int(lengths.max(initial=0))):
         active = np.flatnonzero(lengths > t)
-        logs = None if llm_log2_by_window is None else np.stack([llm_log2_by_window[i][t] for i in active.tolist()])
+        if llm_log2 is None or callable(llm_log2):
+            logs = None if llm_log2 is None else llm_log2(active, t)
+        else:
+            logs = np.stack([llm_log2[i][t] for i in active.tolist()])
         tokens = np.array([token_indices_by_window[i][t] for i in active.tolist()], np.int64)
         found = prior.frequencies(logs, active)[np.arange(len(active)), tokens]
         for i, f in zip(active, found, strict=True):
