@@ -10,11 +10,10 @@ from lmgc_core.errors import LmgcError
 from pages.ui import data, state
 from pages.ui.frame import page_frame, show_error
 from pages.ui.jobs import job_id
-from pages.ui.training import go_to_analyze, show_training, training_form
+from pages.ui.training import show_training, training_form
 from pages.ui.work import train_work
 
 page_frame("Generate", "What does a network learn by?")
-go_to_analyze()
 manager = data.jobs()
 with st.sidebar:
     st.subheader("Training", anchor=False)

@@ -27,6 +27,7 @@ QUESTIONS = {
     "pages/1_Serialize.py": "What becomes of a value on its way to the model?",
     "pages/2_Compare.py": "Which way of writing needs the fewest bits?",
     "pages/3_Generate.py": "What does a network learn by?",
+    "pages/4_Archive.py": "Does it come back, bit for bit?",
 }
 PAGES = tuple(QUESTIONS)
 SECONDS = 120
@@ -374,9 +375,9 @@ def test_generate_trains_and_hands_over_to_analyze() -> None:
     at.run()
     at = run_to_the_end(at, "train_button", state.TRAINING)
     assert "Loss" in texts(at)
-    assert [b.key for b in at.button if b.key and b.key.startswith("analyze")] == ["analyze_step_1", "analyze_step_3"]
-    at.button(key="analyze_step_1").click().run()
-    assert not at.exception
+    links = [link.proto.query_string for link in at.get("page_link") if link.proto.label == "Analyze"]
+    assert [("step+1" in q, "source=made+here" in q) for q in links[1:]] == [(True, True), (False, True)]
+    at.session_state[state.SOURCE], at.session_state[state.STEP] = "made here", 1
     at.switch_page("app.py").run()
     assert not at.exception
     assert "step1" in texts(at).replace("\\", "")

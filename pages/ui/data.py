@@ -32,7 +32,7 @@ UPLOAD_SUFFIXES = ("safetensors", "npy", "npz", "pt", "pth", "bin", "raw", "gguf
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A gradient on the screen and where it came from ("sample", "upload", "path", "training", "run")."""
+    """A gradient on the screen and where it came from ("sample", "upload", "path", "made here", "archive", "run")."""
 
     gradient: Gradient
     source: str
@@ -129,6 +129,14 @@ def trained(job: str | None) -> tuple[Recorded, ...]:
     """What a training on this server has recorded so far."""
     found = jobs().get(job)
     return found.partial.recorded if found is not None and found.kind == "training" and found.partial else ()
+
+
+def unpacked(job: str | None) -> Loaded | None:
+    """The gradient that a job on this server has decoded from an archive."""
+    found = jobs().get(job)
+    if found is None or found.kind != "unpacking" or found.phase != "done":
+        return None
+    return Loaded(found.result, "archive", f"{found.subject.opened.name}, decoded")
 
 
 def loaded_from_run(run: str | None) -> Loaded | None:

@@ -71,6 +71,8 @@ def gradient_form() -> Loaded | None:
     options = ["sample", "upload", *(["path"] if state.local_mode() else [])]
     if data.trained(state.current_job(state.TRAINING)):
         options.append("made here")
+    if data.unpacked(state.current_job(state.UNPACKED)):
+        options.append("archive")
     source = st.segmented_control(
         "Where from",
         options,
@@ -148,9 +150,23 @@ def _from_training() -> Loaded | None:
     steps = [item.step for item in recorded]
     if not steps:
         return None
-    step = st.selectbox("Step", steps, index=len(steps) - 1, key=state.STEP, format_func=lambda n: f"step {n}")
+    step = st.selectbox(
+        "Step",
+        steps,
+        index=len(steps) - 1,
+        key=state.STEP,
+        format_func=lambda n: f"step {n}",
+        bind="query-params",
+    )
     item = recorded[steps.index(step)]
     return Loaded(item.gradient, "made here", item.gradient.name)
+
+
+def _from_archive() -> Loaded | None:
+    loaded = data.unpacked(state.current_job(state.UNPACKED))
+    if loaded is not None:
+        st.caption(plain(loaded.title))
+    return loaded
 
 
 def _raw_dtype_form() -> str | None:
@@ -170,6 +186,7 @@ FROM: dict[str, Callable[[], Loaded | None]] = {
     "upload": _from_upload,
     "path": _from_path,
     "made here": _from_training,
+    "archive": _from_archive,
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
@@ -13,6 +15,7 @@ PAGES = (
     ("pages/1_Serialize.py", "Serialize"),
     ("pages/2_Compare.py", "Compare"),
     ("pages/3_Generate.py", "Generate"),
+    ("pages/4_Archive.py", "Archive"),
 )
 
 _CSS = """
@@ -20,10 +23,21 @@ _CSS = """
 [data-testid="stMainBlockContainer"] { padding: 1.6rem 2.2rem 3rem !important; max-width: 92rem; }
 @media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 4.4rem 1rem 2rem !important; } }
 [data-testid="stMetricValue"], [data-testid="stDataFrame"] { font-variant-numeric: tabular-nums; }
+@media (max-width: 640px) {
+  [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]:nth-child(4)) > [data-testid="stColumn"] {
+    min-width: calc(50% - 0.5rem); flex: 1 1 calc(50% - 0.5rem);
+  }
+  [data-testid="stMetricLabel"] p, [data-testid="stMetricDelta"] p { white-space: normal; }
+}
 .st-key-picture_controls [data-testid="stButtonGroup"] button:not([data-testid="stWidgetLabel"] *) {
   min-height: 2.5rem;
 }
 [data-testid="stMetricDelta"] svg { display: none; }
+[class*="st-key-to_analyze"] a {
+  justify-content: center; min-height: 2.5rem; border-radius: 0.25rem; background: var(--st-primary-color, #1f5f8b);
+}
+[class*="st-key-to_analyze"] a:hover { background: var(--st-primary-color, #1f5f8b); filter: brightness(1.15); }
+[class*="st-key-to_analyze"] a p { color: #fff; }
 </style>
 """
 
@@ -41,6 +55,18 @@ def page_frame(title: str, question: str) -> None:
     except (StreamlitAPIException, KeyError):
         pass  # a page started alone as the main script knows no other pages
     st.title(question, anchor=False)
+
+
+def analyze_link(key: str, width: Literal["content", "stretch"] = "content", **facts: str) -> None:
+    """The way to Analyze with a gradient that is there on this server; `facts` go into its address.
+
+    A link, since a switch by script is refused while the page's settings stand in its address.
+    """
+    try:
+        with st.container(key=f"to_analyze_{key}", width=width):
+            st.page_link("app.py", label="Analyze", width=width, query_params=facts)
+    except (StreamlitAPIException, KeyError):
+        st.caption("Open Analyze to look at it.")
 
 
 def show_error(error: LmgcError | str, kept: str = "") -> None:

@@ -14,7 +14,7 @@ import streamlit as st
 from lmgc_core.settings import DEFAULT_LIMIT, DEFAULT_MODEL
 
 # what is looked at
-SOURCE = "source"  # "sample", "upload", "path" or "made here"
+SOURCE = "source"  # "sample", "upload", "path", "made here" or "archive"
 SAMPLE = "sample"  # a sample's id in MANIFEST.json
 PATH = "path"
 TENSORS = "tensors"  # names; empty is all
@@ -53,7 +53,14 @@ SELECTED = "selected"  # (tensor name, flat index) or None
 STRIP_PAGE = "strip_page"
 
 # Compare and Generate
+GRID = "grid"  # "own choice" or a named grid
 COMPARED = "compared"
+COMPARED_PRIORS = "priors"
+COMPARED_STEPS = "lossy_steps"
+FRONT_AGAINST = "against"
+LEFT, RIGHT = "left", "right"  # two rows side by side
+HANDED_OVER = "handed_over"
+NEXT_PAGE = "next_page"  # set by a button, the page to go to
 NETWORK = "network"
 DATA = "data"
 STEPS = "steps"
@@ -64,8 +71,22 @@ RECORD = "record"
 TRAINING = "training"  # a training job's id
 STEP = "step"  # which of its recorded steps Analyze shows
 SEED_TRAINING = "seed_training"
-GO_TO_ANALYZE = "go_to_analyze"
 COMPARISON = "comparison"  # a comparing job's id
+
+# Archive
+ARCHIVE_MODE = "mode"  # "make" or "open"
+ARCHIVE_VALUES = "archive_values"  # 0 is all
+ARCHIVE_WINDOWS = "windows"  # "short" or "as set"
+PROOF = "proof"  # "auto" or "all"
+ARCHIVE = "archive"  # a making job's id
+LAST_ARCHIVE = "last_archive"  # the id of the last one that ended well
+ARCHIVE_FROM = "archive_from"  # "upload" or "path"
+ARCHIVE_UPLOAD = "archive_upload"
+ARCHIVE_PATH = "archive_path"
+KEPT_ARCHIVE = "kept_archive"  # (what names an upload or path, the archive read from it)
+ARCHIVE_MODEL = "archive_model"  # with the archive's digest: the model to decode it with
+ARCHIVE_TENSORS = "archive_tensors"  # with the archive's digest: the tensors to decode
+UNPACKED = "unpacked"  # a decoding job's id
 
 # Serialize
 VALUES = "values"
@@ -117,8 +138,22 @@ DEFAULTS: dict[str, Any] = {
     TRAINING: None,
     STEP: None,
     SEED_TRAINING: 0,
-    GO_TO_ANALYZE: False,
     COMPARISON: None,
+    GRID: "own choice",
+    COMPARED: ["best", "lean", "paper"],
+    COMPARED_PRIORS: [],
+    COMPARED_STEPS: ["none"],
+    NEXT_PAGE: None,
+    ARCHIVE_MODE: "make",
+    ARCHIVE_VALUES: 288,
+    ARCHIVE_WINDOWS: "short",
+    PROOF: "auto",
+    ARCHIVE: None,
+    LAST_ARCHIVE: None,
+    ARCHIVE_FROM: "upload",
+    ARCHIVE_PATH: "",
+    KEPT_ARCHIVE: None,
+    UNPACKED: None,
     VALUES: "1.0 -0.5 0.001 -3.1e-4 0.0002 0 6.25e-5 -1.2e-3",
     VALUES_DTYPE: "float32",
     VALUES_FROM: "typed",
@@ -126,6 +161,7 @@ DEFAULTS: dict[str, Any] = {
     N_VARIANTS: 2,
 }
 
+MAKING = (SOURCE, SAMPLE, PATH, TENSORS, RAW_DTYPE, MODEL, PRESET, TRANSFORM, ARCHIVE_VALUES, ARCHIVE_WINDOWS, PROOF)
 DETAILS = (PLANES, ALPHABET, SEPARATOR, GROUP_SIZE, LINE, BYTE_ORDER, SUPPORT, CONTEXT_WINDOW, PRIOR)
 
 
@@ -137,6 +173,13 @@ def get(key: str) -> Any:
 def put(key: str, value: Any) -> None:
     """Sets a fact that is no widget of the running page (or is called from a callback)."""
     st.session_state[key] = value
+
+
+def keep(*keys: str) -> None:
+    """Keeps facts whose widgets the page does not draw this time: Streamlit forgets them otherwise."""
+    for key in keys:
+        if key in st.session_state:
+            st.session_state[key] = st.session_state[key]
 
 
 def current_job(key: str) -> str | None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
-from lmgc_core.errors import InvalidSetting, LmgcError
+from lmgc_core.errors import InvalidSetting
 from pages.ui import figures, state
 from pages.ui.charts import show_chart
-from pages.ui.format import count, number, plain, size
-from pages.ui.frame import show_bug, show_error
+from pages.ui.exports import file_of, plain_name
+from pages.ui.format import count, number, size
+from pages.ui.frame import analyze_link, show_bug, show_error
 from pages.ui.jobs import JobManager, JobView
 from pages.ui.models import show_progress
 from pages.ui.work import Training
 
 if TYPE_CHECKING:
-    from lmgc_core.gradient import Gradient
     from lmgc_core.training import GenerateConfig
 
 DATA_TITLES = {
@@ -139,53 +136,11 @@ def show_training(manager: JobManager, job: JobView, config: GenerateConfig) -> 
         words.markdown(f"Step {count(item.step)}: {count(len(item.gradient))} tensors, {found_size}")
         download.download_button(
             "Download",
-            lambda g=item.gradient: safetensors_bytes(g),
+            lambda g=item.gradient: file_of(g, ".safetensors"),
             f"{plain_name(item.gradient.name)}.safetensors",
             key=f"download_step_{item.step}",
             on_click="ignore",
             width="stretch",
         )
-        button.button(
-            "Analyze",
-            key=f"analyze_step_{item.step}",
-            type="primary",
-            width="stretch",
-            on_click=take_recorded,
-            args=(job.id, item.step),
-        )
-
-
-def take_recorded(job: str, step: int) -> None:
-    """Makes a recorded gradient the one that Analyze shows."""
-    state.put(state.SOURCE, "made here")
-    state.put(state.TRAINING, job)
-    state.put(state.STEP, step)
-    state.put(state.TENSORS, [])
-    state.put(state.GO_TO_ANALYZE, True)
-
-
-def go_to_analyze() -> None:
-    """Follows a press on Analyze once the page runs again."""
-    if st.session_state.pop(state.GO_TO_ANALYZE, False):
-        try:
-            st.switch_page("app.py")
-        except StreamlitAPIException:
-            st.info("The gradient is ready: open Analyze.")
-
-
-def safetensors_bytes(gradient: Gradient) -> bytes:
-    """A gradient as the content of a .safetensors file."""
-    from lmgc_core.files import save_gradient
-
-    with tempfile.TemporaryDirectory(prefix="lmgc-download-") as folder:
-        path = Path(folder) / "gradient.safetensors"
-        try:
-            save_gradient(gradient, path)
-        except LmgcError as error:
-            return plain(error).encode()
-        return path.read_bytes()
-
-
-def plain_name(text: str) -> str:
-    """A file name made of letters, digits, dots, dashes and underscores."""
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text) or "gradient"
+        with button:
+            analyze_link(f"step_{item.step}", "stretch", source="made here", training=job.id, step=f"step {item.step}")
