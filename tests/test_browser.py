@@ -1,7 +1,8 @@
-"""The main job in a real Chromium: a run gives the command line's number, a bad file one clear line."""
+"""The main jobs in a real Chromium: the command line's numbers, archives there and back, clear lines for bad files."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -135,3 +136,46 @@ def test_a_file_that_cannot_be_used_is_one_clear_line(page: Any, address: str, f
     assert "broken.safetensors" in line
     assert "\n" not in line.strip()
     assert "Traceback" not in page.content()
+
+
+def test_an_archive_made_here_decodes_to_the_same_values(page: Any, address: str, folder: Path) -> None:
+    page.goto(f"{address}/Archive?source=path&archive_values=144&model={folder / 'tiny'}")
+    page.get_by_role("textbox", name="File on this computer").fill(str(folder / "small.npz"))
+    page.keyboard.press("Enter")
+    page.get_by_text("What goes in:").wait_for()
+    page.get_by_text("small.npz").first.wait_for()
+    page.get_by_role("button", name="Make", exact=True).click()
+    page.get_by_text("Bit for bit equal.").wait_for()
+    original, decoded = (page.get_by_test_id("stCode").nth(i).inner_text().strip() for i in (0, 1))
+    assert original == decoded
+    assert len(original) == 64
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download .lmgc").click()
+    target = folder / "made.lmgc"
+    waiting.value.save_as(target)
+    assert command_line("describe", str(target))["tensors"] == [{"name": "w", "dtype": "float32", "shape": [5, 9, 3]}]
+
+    page.get_by_text("Open an archive", exact=True).click()
+    uploader = page.locator("input[type=file]")
+    uploader.set_input_files(str(target))
+    page.get_by_role("button", name="Decode", exact=True).click()
+    page.get_by_text("What came back").wait_for()
+    assert page.get_by_test_id("stCode").first.inner_text().strip() == original
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download .npy").click()
+    waiting.value.save_as(folder / "back.npy")
+    values = np.load(folder / "small.npz")["w"].ravel()[:135]
+    assert np.load(folder / "back.npy").tobytes() == values.tobytes()
+    assert hashlib.sha256(values.tobytes()).hexdigest() == original
+
+    broken = folder / "broken.lmgc"
+    broken.write_bytes(target.read_bytes()[:-1])
+    uploader.set_input_files(str(broken))
+    alert = page.get_by_role("alert").first
+    alert.wait_for()
+    assert "broken.lmgc" in alert.inner_text()
+    assert "Still showing: made.lmgc" in alert.inner_text()
+    page.get_by_text("What came back").wait_for()
+    page.get_by_role("link", name="Analyze").last.click()
+    page.get_by_text("made.lmgc, decoded").first.wait_for()
+    page.get_by_text("What the model will read").wait_for()
