@@ -135,6 +135,8 @@ def preset(name: Preset, **explicit: Any) -> CodecConfig:
 
     >>> preset("paper").byte_order, preset("paper", byte_order="big").byte_order
     ('little', 'big')
+    >>> preset("best").prior, preset("best", prior="llm").prior
+    ('mix', 'llm')
     """
     check_choice("preset", name)
     known = {f.name for f in fields(CodecConfig)} - {"preset", "explicit"}
@@ -148,6 +150,8 @@ def preset(name: Preset, **explicit: Any) -> CodecConfig:
     base: dict[str, Any] = asdict(preset_serialization(name, DTYPES["float32"]))
     if name == "paper":
         base |= {"support": "full", "context_window": 2048}
+    if name == "best":
+        base |= {"prior": "mix"}
     return CodecConfig(**{**base, **explicit}, preset=name, explicit=tuple(sorted(explicit)))
 
 

@@ -20,7 +20,7 @@ from lmgc_core.settings import CodecConfig, preset
 CONFIGS = [
     preset("paper", context_window=1024),
     preset("lean"),
-    preset("best"),
+    preset("best", prior="llm"),
     CodecConfig(planes="high", alphabet="iso", separator="comma+space", group_size=1, line="auto"),
     CodecConfig(alphabet="float", separator="semicolon"),
     CodecConfig(planes="exponent", alphabet="decimal"),
@@ -99,7 +99,7 @@ def test_a_sample_is_the_same_for_every_serialization(tiny_model: Any) -> None:
 def test_progress_streams_partial_reports_and_stopping_keeps_them(tiny_model: Any) -> None:
     gradient = Gradient.from_arrays({"w": np.random.default_rng(2).standard_normal(432 * 6).astype(np.float32)})
     seen: list[Progress] = []
-    whole = measure(gradient, tiny_model, preset("best"), limit=0, on_progress=seen.append)
+    whole = measure(gradient, tiny_model, preset("best", prior="llm"), limit=0, on_progress=seen.append)
     assert [p.n_windows_done for p in seen] == list(range(len(seen)))
     assert seen[-1].n_tokens_done == seen[-1].n_tokens == whole.totals.n_tokens
     assert seen[0].partial.totals.n_tokens < whole.totals.n_tokens
@@ -242,7 +242,7 @@ def test_shuffling_costs_bits(default_model: Any) -> None:
 @pytest.mark.parametrize("name", ["best", "lean", "paper"])
 def test_every_prior_adds_up(gradient: Gradient, tiny_model: Any, name: Any) -> None:
     window = {"context_window": 400} if name == "paper" else {}
-    llm = measure(gradient, tiny_model, preset(name, **window), limit=0)
+    llm = measure(gradient, tiny_model, preset(name, prior="llm", **window), limit=0)
     for prior in ("counts", "mix"):
         seen: list[Progress] = []
         config = preset(name, prior=prior, support="alphabet", segment=2, **window)
