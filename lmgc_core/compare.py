@@ -134,7 +134,7 @@ def compare(
             on_change(changed)
         return changed
 
-    shared = {_without_prior(c): n for n, c in enumerate(configs) if c.prior == "mix"}
+    shared = {without_prior(c): n for n, c in enumerate(configs) if c.prior == "mix"}
     try:
         for number, config in sorted(enumerate(configs), key=lambda item: item[1].prior == "llm"):
 
@@ -142,7 +142,7 @@ def compare(
                 if on_progress is not None:
                     on_progress(number, now)
 
-            source = next((r for r in found.rows if r.number == shared.get(_without_prior(config))), None)
+            source = next((r for r in found.rows if r.number == shared.get(without_prior(config))), None)
             try:
                 if config.prior == "llm" and source is not None:
                     report = model_alone(source.report)
@@ -178,7 +178,8 @@ def compare(
     return found
 
 
-def _without_prior(config: CodecConfig) -> CodecConfig:
+def without_prior(config: CodecConfig) -> CodecConfig:
+    """What two configurations share that differ in the prior alone."""
     return replace(config, prior="llm", explicit=tuple(n for n in config.explicit if n != "prior"))
 
 

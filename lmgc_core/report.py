@@ -290,7 +290,9 @@ class Report:
 
     @cached_property
     def audit(self) -> Audit | None:
-        """What the published code would count for the same probabilities; None where no model was asked."""
+        """What the published code would count for the same probabilities; None unless the model alone predicts."""
+        if self.coding.config.prior != "llm":
+            return None
         every = [r.llm_surprisal_bits - r.cumulative_bits for r in self.results]
         if not every or not all(np.isfinite(e).all() for e in every) or self.totals.compression_rate is None:
             return None

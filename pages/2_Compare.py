@@ -7,11 +7,12 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
 from pages.ui import data, forms, headline, state
-from pages.ui.compared import compared_form, config_of, show_comparison
+from pages.ui.compare_form import compared_form
+from pages.ui.compared import show_comparison
 from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
 from pages.ui.models import show_model_offer, show_progress
-from pages.ui.work import Compared, compare_work, submit_baselines
+from pages.ui.work import Compared, compare_work
 
 
 def subject_form() -> Compared | None:
@@ -22,19 +23,16 @@ def subject_form() -> Compared | None:
     names = forms.tensors_form(loaded.gradient)
     gradient = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
     model = forms.model_form()
-    st.subheader("Settings", anchor=False)
-    labels = compared_form()
-    transform = forms.transform_form()
-    limit, _ = forms.sample_form(data.n_blocks(gradient.digest, gradient))
     try:
-        configs = tuple((label, config_of(label, model, transform)) for label in labels)
+        configs = tuple(compared_form(model))
     except LmgcError as error:
         show_error(error)
         return None
+    limit, _ = forms.sample_form(data.n_blocks(gradient.digest, gradient))
     return Compared(gradient, loaded.title, configs, limit)
 
 
-def show_outcome(manager: JobManager, job: JobView, baselines: JobView | None) -> None:
+def show_outcome(manager: JobManager, job: JobView) -> None:
     """Progress or outcome, then the rows there are."""
     if job.active:
         show_progress(manager, job, key="compare")
@@ -45,26 +43,25 @@ def show_outcome(manager: JobManager, job: JobView, baselines: JobView | None) -
     elif job.phase == "cancelled":
         st.info("Stopped: finished settings are shown. Run starts again.")
     if job.partial is not None:
-        show_comparison(job.partial, baselines.result if baselines and baselines.phase == "done" else None)
+        labels = dict(enumerate(label for label, _ in job.subject.configs))
+        show_comparison(job.id, job.partial, labels, job.subject.title)
 
 
 def show_job(manager: JobManager, wanted: str) -> None:
     """The comparison on the screen, polled while it is active."""
     job = manager.get(wanted)
     if job is None:
-        st.caption("Press Run to measure the chosen settings on the same sample, beside the baselines.")
+        st.caption("Press Run to measure the chosen settings on the same sample, beside baselines and null controls.")
         return
     state.set_job(state.COMPARISON, job.id)
-    baselines = submit_baselines(manager, job.subject.gradient) if job.phase == "done" else None
-    pace = job.poll_seconds or (baselines.poll_seconds if baselines else None)
+    pace = job.poll_seconds
 
     @st.fragment(run_every=pace)
     def live() -> None:
         now = manager.get(job.id)
-        found = manager.get(baselines.id) if baselines else None
-        if now is None or pace != (now.poll_seconds or (found.poll_seconds if found else None)):
+        if now is None or pace != now.poll_seconds:
             st.rerun()
-        show_outcome(manager, now, found)
+        show_outcome(manager, now)
 
     live()
 

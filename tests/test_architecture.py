@@ -40,7 +40,7 @@ ROWS = [
     ["prediction"],
     ["report_html", "report_files", "controls", "codec", "archive"],
     ["compare"],
-    ["training", "grids"],
+    ["training", "grids", "compare_table"],
     ["options", "terminal"],
     ["archive_commands"],
     ["commands"],

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import parse_qsl
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -346,16 +348,60 @@ def test_serialize_takes_values_from_a_gradient(gradient: Gradient) -> None:
     assert len(at.dataframe[0].value) == 32
 
 
+def table_of(at: AppTest, column: str) -> pd.DataFrame:
+    return next(d.value for d in at.dataframe if column in d.value.columns)
+
+
 def test_compare_sorts_settings_and_baselines_by_rate(gradient: Gradient, model: str) -> None:
     at = open_gradient(
         "pages/2_Compare.py", gradient, model=model, compared=["best", "lean", "plain decimal text"]
     ).run()
     at = run_to_the_end(at, "compare_button", state.COMPARISON)
-    table = at.dataframe[0].value
-    assert {"best", "lean", "plain decimal text"} <= set(table["settings"])
-    assert "baseline" in set(table["kind"])
+    table = table_of(at, "settings")
+    assert {"best", "lean", "plain decimal text", "random bits", "shuffled"} <= set(table["settings"])
+    assert "baseline, whole file" in set(table["kind"])
     rates = table["% of raw"].to_numpy()
     assert (np.diff(rates) >= 0).all()
+    assert "Lowest rate" in texts(at)
+    at.session_state[state.COMPARED_PRIORS] = ["llm"]
+    at = run_to_the_end(at.run(), "compare_button", state.COMPARISON)
+    audit = table_of(at, "published code, % of raw")
+    assert (audit["published code, % of raw"] < audit["true % of raw"]).all()
+
+
+def test_compare_crosses_priors_and_lossy_steps(gradient: Gradient, model: str) -> None:
+    at = open_gradient(
+        "pages/2_Compare.py",
+        gradient,
+        model=model,
+        compared=["best"],
+        priors=["counts", "mix"],
+        lossy_steps=["none", "bf16", "topk:0.1+uniform:8"],
+    ).run()
+    at = run_to_the_end(at, "compare_button", state.COMPARISON)
+    names = set(table_of(at, "settings")["settings"])
+    expected = {f"best · {p} · {s}" for p in ("counts", "mix") for s in ("none", "bf16", "topk:0.1+uniform:8")}
+    assert expected <= names
+    assert any(name.endswith("after bf16") for name in names)
+    assert "language model adds" in texts(at)
+    shown = [c.proto.alt for c in at.get("plotly_chart") if c.proto.alt.startswith("Rate against error")]
+    assert len(shown) == 1
+    assert "best baseline" in shown[0]
+
+
+def test_compare_hands_settings_over(gradient: Gradient, model: str) -> None:
+    at = open_gradient("app.py", gradient, model=model).run()
+    at.switch_page("pages/2_Compare.py")
+    at.session_state[state.COMPARED], at.session_state[state.COMPARED_STEPS] = ["exponent byte, hex"], ["bf16"]
+    at.run()
+    at = run_to_the_end(at, "compare_button", state.COMPARISON)
+    links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
+    address = dict(parse_qsl(links["to Analyze"]))
+    assert address == dict(parse_qsl(links["to Archive"]))
+    assert {k: address[k] for k in ("planes", "transform", "support")} == {
+        "planes": "exponent", "transform": "bf16", "support": "alphabet"
+    }  # fmt: skip
+    assert "alphabet" not in address
 
 
 def test_compare_names_settings_that_do_not_fit(model: str) -> None:
@@ -364,7 +410,22 @@ def test_compare_names_settings_that_do_not_fit(model: str) -> None:
     at = run_to_the_end(at, "compare_button", state.COMPARISON)
     assert len(at.error) == 1
     assert "exponent byte" in at.error[0].value
-    assert "best" in set(at.dataframe[0].value["settings"])
+    assert "best" in set(table_of(at, "settings")["settings"])
+
+
+def test_compare_refuses_a_step_nobody_knows(gradient: Gradient, model: str) -> None:
+    at = open_gradient("pages/2_Compare.py", gradient, model=model, compared=["best"], lossy_steps=["halve"]).run()
+    at = run_to_the_end(at, "compare_button", state.COMPARISON)
+    assert not at.exception
+    assert "halve" in " ".join(e.value for e in at.error)
+
+
+def test_named_grids_stand_on_the_page(gradient: Gradient, model: str) -> None:
+    at = open_gradient("pages/2_Compare.py", gradient, model=model, grid="quick", limit=1).run()
+    at = run_to_the_end(at, "compare_button", state.COMPARISON)
+    names = set(table_of(at, "settings")["settings"])
+    assert {"best · mix", "best · counts", "best · llm", "lean · mix"} <= names
+    assert "parameters: " in texts(at)
 
 
 def test_generate_trains_and_hands_over_to_analyze() -> None:

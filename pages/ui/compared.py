@@ -1,127 +1,346 @@
-"""Named settings for comparisons, and a finished comparison on the screen."""
+"""A comparison on the screen: what it says in words, its table, its pictures, its files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
-from lmgc_core.settings import CodecConfig, preset
-from pages.ui import figures, state
+from lmgc_core.compare_table import comparison_csv, comparison_html, comparison_table
+from pages.ui import compare_figures, figures, state
 from pages.ui.charts import show_chart
-from pages.ui.format import LOWER, count, number, plain
+from pages.ui.compare_figures import Point
+from pages.ui.compare_form import address_of
+from pages.ui.format import LOWER, count, number, plain, points
 from pages.ui.frame import show_error
-from pages.ui.work import Comparison
+from pages.ui.side_by_side import show_side_by_side
 
 if TYPE_CHECKING:
-    from lmgc_core.report import Report
+    from lmgc_core.compare import Comparison, Row
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "best": {"preset": "best"},
-    "lean": {"preset": "lean"},
-    "paper": {"preset": "paper"},
-    "paper, big-endian": {"preset": "paper", "byte_order": "big"},
-    "paper, possible tokens only": {"preset": "paper", "support": "alphabet"},
-    "best, a line a row": {"preset": "best", "line": "auto"},
-    "lean, a line a row": {"preset": "lean", "line": "auto"},
-    "exponent byte, hex": {"preset": "none", "planes": "exponent", "alphabet": "hex", "separator": "space"},
-    "top two bytes, hex": {"preset": "none", "planes": "high", "alphabet": "hex", "separator": "space"},
-    "all bytes, hex, comma": {"preset": "none", "planes": "all", "alphabet": "hex", "separator": "comma"},
-    "all bytes, decimal": {"preset": "none", "planes": "all", "alphabet": "decimal", "separator": "space"},
-    "plain decimal text": {"preset": "none", "planes": "all", "alphabet": "float", "separator": "space"},
-}
 DRAWN_BASELINES = 4
-DEFAULT_COMPARED = ("best", "lean", "paper")
+NOTHING_GAINED = 0.002
 
 
-def compared_form() -> list[str]:
-    """Which settings stand side by side."""
-    return st.multiselect(
-        "Settings",
-        list(SETTINGS),
-        default=list(DEFAULT_COMPARED),
-        key=state.COMPARED,
-        bind="query-params",
-        help="All are measured on the same parameters: blocks do not depend on the serialization.",
-    )
+def show_comparison(job: str, found: Comparison, labels: Mapping[int, str], title: str) -> None:
+    """Everything known so far; grows while the job runs."""
+    for control in found.controls:
+        if control.alarm:
+            show_error(
+                f"Alarm: {control.id.replace('_', ' ')} came out at {number(100 * (control.compression_rate or 0))} % "
+                "of their own bits, which no code can do. The counting of this comparison is wrong."
+            )
+    if found.rows:
+        for line in sentences(found, labels):
+            st.markdown(line)
+    rows = comparison_table(found, labels)
+    tabs = st.tabs(["Rates", "Tokens and bits", "Rate and error", "Side by side", "Controls and audit", "Files"])
+    with tabs[0]:
+        show_rates(found, labels, rows)
+    with tabs[1]:
+        show_front(found, labels)
+    with tabs[2]:
+        show_rate_distortion(found, labels)
+    with tabs[3]:
+        show_side_by_side(found, labels)
+    with tabs[4]:
+        show_controls(found, labels)
+    with tabs[5]:
+        show_files(found, labels, title)
+    for number_, line in found.refused.items():
+        show_error(f"{labels[number_]}: {line}")
+    if found.rows:
+        report = found.rows[0].report
+        sample = f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks"
+        st.caption(f"{sample}, the same for every row; {plain(report.model.id)}, run {job}.")
+        show_hand_over(found, labels)
 
 
-def config_of(label: str, model: str, transform: str) -> CodecConfig:
-    """Settings by their label. Raises InvalidSetting where they do not fit."""
-    options = dict(SETTINGS[label])
-    return preset(options.pop("preset"), **options, model=model, transform=transform)
+def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
+    """What the numbers say: the best row, how it stands to the baselines, and what the model adds to counting."""
+    from lmgc_core.compare import difference
 
-
-def comparison_rows(
-    reports: Mapping[str, Report], baselines: Sequence[Mapping[str, Any]] | None
-) -> list[dict[str, Any]]:
-    """One row a setting and a baseline, the lowest rate first."""
-    rows: list[dict[str, Any]] = []
-    for label, report in reports.items():
-        totals = report.totals
-        rows.append(
-            {
-                "settings": label,
-                "% of raw": None if totals.compression_rate is None else 100 * totals.compression_rate,
-                "interval": totals.rate_ci95,
-                "bits per parameter": totals.bits_per_parameter,
-                "tokens per parameter": totals.tokens_per_parameter,
-                "seconds": report.seconds,
-                "baseline": False,
-            }
+    best = found.sorted_rows[0]
+    rate = best.report.totals.compression_rate
+    if rate is None:
+        return []
+    lines = [f"Lowest rate: **{plain(labels[best.number])}**, {number(100 * rate)} % of raw."]
+    step = best.report.coding.config.transform
+    verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
+    if verified:
+        strongest = min(verified, key=lambda b: b.compression_rate or 0)
+        gap = rate - (strongest.compression_rate or 0)
+        lines[0] += (
+            f" The best baseline, {plain(strongest.id)}, takes {number(100 * (strongest.compression_rate or 0))} % of "
+            f"the whole file: {points(gap)} for the estimate here."
         )
-    for found in baselines or ():
-        if found.get("verified") and found.get("compression_rate") is not None:
-            rows.append({"settings": found["id"], "% of raw": 100 * found["compression_rate"], "baseline": True})
-    return sorted(rows, key=lambda r: (r["% of raw"] is None, r["% of raw"]))
+    for mixed, counted in _with_and_without_model(found):
+        gain = difference(counted.report, mixed.report)
+        if gain is None:
+            continue
+        name = plain(labels[mixed.number])
+        interval = ""
+        if gain.low is not None and gain.high is not None and gain.high > gain.low:
+            interval = f" (95 % interval {number(100 * gain.low, 2)} to {number(100 * gain.high, 2)})"
+        if gain.value < NOTHING_GAINED:
+            lines.append(f"**The language model adds nothing worth its time to counting** in {name}: "
+                         f"{number(100 * gain.value, 2)} points{interval}.")  # fmt: skip
+        else:
+            lines.append(
+                f"The language model adds {number(100 * gain.value, 2)} points to counting in {name}{interval}."
+            )
+    return lines
 
 
-def show_comparison(found: Comparison, baselines: Sequence[Mapping[str, Any]] | None) -> None:
-    """The chart of rates, the table, and what did not fit."""
-    rows = comparison_rows(found.reports, baselines)
-    known = [r for r in rows if r["% of raw"] is not None]
-    strongest = [r["settings"] for r in known if r["baseline"]][:DRAWN_BASELINES]
-    drawn = [r for r in known if not r["baseline"] or r["settings"] in strongest]
-    if found.reports:
-        best = min((r for r in drawn if not r["baseline"]), key=lambda r: r["% of raw"], default=None)
-        if best:
-            st.markdown(f"Lowest rate with the model: **{best['settings']}**, {number(best['% of raw'])} % of raw.")
+def _with_and_without_model(found: Comparison) -> list[tuple[Row, Row]]:
+    from lmgc_core.compare import without_prior
+
+    counted = {without_prior(r.report.coding.config): r for r in found.rows if r.report.coding.config.prior == "counts"}
+    return [
+        (r, counted[key])
+        for r in found.sorted_rows
+        if r.report.coding.config.prior == "mix" and (key := without_prior(r.report.coding.config)) in counted
+    ]
+
+
+def show_rates(found: Comparison, labels: Mapping[int, str], rows: list[dict[str, Any]]) -> None:
+    """Rates as dots with intervals, and the whole table."""
+    known = [r for r in rows if r["percent_of_raw"] is not None and not r["kind"].startswith("null")]
+    strongest = [r["settings"] for r in known if r["kind"].startswith("baseline")][:DRAWN_BASELINES]
+    drawn = [r for r in known if not r["kind"].startswith("baseline") or r["settings"] in strongest]
+    if drawn:
         figure = figures.rates_dots(
             [r["settings"] for r in drawn],
-            [r["% of raw"] / 100 for r in drawn],
-            [r.get("interval") for r in drawn],
-            [r["baseline"] for r in drawn],
+            [r["percent_of_raw"] / 100 for r in drawn],
+            [None if r["low_percent"] is None else (r["low_percent"] / 100, r["high_percent"] / 100) for r in drawn],
+            [r["kind"].startswith("baseline") for r in drawn],
         )
-        words = ", ".join(f"{r['settings']} {number(r['% of raw'])}" for r in drawn)
+        words = ", ".join(f"{r['settings']} {number(r['percent_of_raw'])}" for r in drawn)
         note = (
             f"Settings: estimates on one sample, with 95 % intervals. Baselines: the best {len(strongest)}, on whole "
             "tensors, decoded and compared; the table has all."
         )
         show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates", note=note)
-    table = pd.DataFrame(rows)
-    if len(table):
-        low_high = [
-            f"{number(100 * r['interval'][0])} to {number(100 * r['interval'][1])}" if r.get("interval") else "–"
-            for r in rows
-        ]
-        table = table.assign(interval=low_high, kind=["baseline" if r["baseline"] else "model" for r in rows])
-        st.dataframe(
-            table.drop(columns="baseline").rename(columns={"interval": "95 % interval"}),
-            hide_index=True,
-            column_config={
-                "% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER),
-                "bits per parameter": st.column_config.NumberColumn(format="%.3g", help=LOWER),
-                "tokens per parameter": st.column_config.NumberColumn(format="%.3g", help="Fewer is faster."),
-                "seconds": st.column_config.NumberColumn(format="%.3g"),
-            },
-            placeholder="–",
-            alt="Settings and baselines sorted by rate",
+    show_table(rows)
+
+
+def show_table(rows: list[dict[str, Any]]) -> None:
+    """Every row, the lowest rate first."""
+    if not rows:
+        return
+
+    def low_to_high(low: float | None, high: float | None) -> str:
+        return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+    table = pd.DataFrame(
+        {
+            "settings": [r["settings"] for r in rows],
+            "% of raw": [r["percent_of_raw"] for r in rows],
+            "95 % interval": [low_to_high(r["low_percent"], r["high_percent"]) for r in rows],
+            "above the best, points": [r["above_best_points"] for r in rows],
+            "interval of that": [low_to_high(r["above_low_points"], r["above_high_points"]) for r in rows],
+            "bits per parameter": [r["bits_per_parameter"] for r in rows],
+            "tokens per parameter": [r["tokens_per_parameter"] for r in rows],
+            "parameters per second": [r["parameters_per_second"] for r in rows],
+            "kind": [r["kind"] for r in rows],
+        }
+    )
+    st.dataframe(
+        table,
+        hide_index=True,
+        key="comparison_table",
+        column_config={
+            "% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER),
+            "above the best, points": st.column_config.NumberColumn(
+                format="%.2f",
+                help="Estimated from the same blocks of both rows: what is hard for both cancels out.",
+            ),
+            "bits per parameter": st.column_config.NumberColumn(format="%.2f", help=LOWER),
+            "tokens per parameter": st.column_config.NumberColumn(format="%.2f", help="Fewer is faster."),
+            "parameters per second": st.column_config.NumberColumn(
+                format="%.0f", help="Higher is faster. Rows that share the model's passes show the passes' time."
+            ),
+        },
+        placeholder="–",
+        alt="Settings, baselines and controls sorted by rate",
+    )
+
+
+def show_front(found: Comparison, labels: Mapping[int, str]) -> None:
+    """Bits per parameter against tokens per parameter, or against speed."""
+    against = st.segmented_control(
+        "Against",
+        ["tokens per parameter", "parameters per second"],
+        default="tokens per parameter",
+        required=True,
+        key=state.FRONT_AGAINST,
+        label_visibility="collapsed",
+    )
+    by_tokens = against != "parameters per second"
+    drawn = []
+    for row in found.sorted_rows:
+        totals, seconds = row.report.totals, row.report.seconds
+        x = totals.tokens_per_parameter if by_tokens else row.report.n_parameters_sampled / (seconds or 1)
+        if x is not None and totals.bits_per_parameter is not None:
+            drawn.append((row.number, x, totals.bits_per_parameter))
+    if not drawn:
+        st.caption("Drawn as soon as a row is done.")
+        return
+    from lmgc_core.compare import pareto_front
+
+    front = pareto_front([(bits, x if by_tokens else -x) for _, x, bits in drawn])
+    dots = [Point(plain_label(labels[n]), x, bits, i in front) for i, (n, x, bits) in enumerate(drawn)]
+    raw = found.rows[0].report.coding.raw
+    width = 8 * raw.raw_bytes / max(raw.n_parameters, 1)
+    verified = [b for b in found.baselines.get("none", ()) if b.verified and b.compression_rate is not None]
+    best = sorted(verified, key=lambda b: b.compression_rate or 0)[:1]
+    figure = compare_figures.pareto_front(
+        dots,
+        [(b.id, width * (b.compression_rate or 0)) for b in best],
+        x_title=against or "tokens per parameter",
+        x_better="lower" if by_tokens else "higher",
+    )
+    words = ", ".join(f"{p.label}: {number(p.y)} bits at {number(p.x)}" for p in dots)
+    show_chart(
+        figure,
+        f"Bits per parameter against {against}: {words}",
+        "front",
+        note="Filled: no other row is better in both. Dotted: the best baseline, which needs no tokens.",
+    )
+
+
+def plain_label(label: str) -> str:
+    """A label as Plotly shows it: a lossy step that somebody typed is no HTML."""
+    return label.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def show_rate_distortion(found: Comparison, labels: Mapping[int, str]) -> None:
+    """Bits against error over the lossy steps, a line for each way of writing and one for the best baseline."""
+    curves: dict[str, list[tuple[str, float, float | None]]] = {}
+    errors: dict[str, tuple[float | None, float]] = {}
+    for row in found.sorted_rows:
+        report, step = row.report, row.report.coding.config.transform
+        bits = report.totals.bits_per_parameter
+        loss = None if step == "none" else report.error.psnr_db
+        if bits is None or (step != "none" and loss is None):
+            continue
+        coder = labels[row.number].removesuffix(f" · {step}")
+        curves.setdefault(coder, []).append((step, bits, loss))
+        raw = report.coding.raw
+        errors[step] = (loss, 8 * raw.raw_bytes / max(raw.n_parameters, 1))
+    for step, (loss, width) in errors.items():
+        verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
+        if verified:
+            best = min(verified, key=lambda b: b.compression_rate or 0)
+            curves.setdefault("best baseline", []).append((step, width * (best.compression_rate or 0), loss))
+    if not any(step != "none" for step in errors):
+        st.caption("Choose lossy steps beside the way of writing to see what rate each error buys.")
+        return
+    drawn = [(plain_label(name), [(plain_label(s), b, d) for s, b, d in found_]) for name, found_ in curves.items()]
+    words = "; ".join(f"{n}: " + ", ".join(f"{s} {number(b)} bits" for s, b, _ in pts) for n, pts in drawn)
+    show_chart(
+        compare_figures.rate_distortion(drawn),
+        f"Rate against error: {words}",
+        "rate_distortion",
+        pd.DataFrame(
+            [(n, s, b, d) for n, pts in curves.items() for s, b, d in pts],
+            columns=["coder", "lossy step", "bits_per_parameter", "psnr_db"],
+        ),
+        note="Error over the whole file after decoding, in float64; rates of settings are estimates on the sample.",
+    )
+
+
+def show_controls(found: Comparison, labels: Mapping[int, str]) -> None:
+    """Null controls, and what the published code would have counted."""
+    for control in found.controls:
+        rate = control.compression_rate
+        shown = "–" if rate is None else f"{number(100 * rate, 4)} % of the bits they hold"
+        meaning = (
+            "nobody can compress them: below 99.9 % the counting is wrong"
+            if control.id == "random_bits"
+            else "the same values in another order: what is lost against the real order is what context was worth"
         )
-    for label, line in found.refused.items():
-        show_error(f"{label}: {line}")
-    if found.reports:
-        report = next(iter(found.reports.values()))
-        sample = f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks"
-        st.caption(f"{sample}, {plain(report.model.id)}.")
+        st.markdown(f"**{control.id.replace('_', ' ').capitalize()}**, coded like the best row: {shown}; {meaning}.")
+    if not found.controls:
+        st.caption("Controls come last.")
+    audits = [(labels[r.number], r.report) for r in found.sorted_rows if r.report.audit is not None]
+    if audits:
+        st.markdown(
+            "**Audit.** LM-GC's published code divides each probability by the running sum up to it, so it counts "
+            "too few bits, and nothing could decode them. On the same probabilities:"
+        )
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "settings": [label for label, _ in audits],
+                    "true bits per token": [r.totals.bits_per_token for _, r in audits],
+                    "published code, bits per token": [r.audit.published_bits_per_token for _, r in audits],  # type: ignore[union-attr]
+                    "true % of raw": [100 * (r.totals.compression_rate or 0) for _, r in audits],
+                    "published code, % of raw": [
+                        100 * r.audit.published_compression_rate  # type: ignore[union-attr]
+                        for _, r in audits
+                    ],
+                }
+            ),
+            hide_index=True,
+            key="audit_table",
+            column_config={
+                name: st.column_config.NumberColumn(format="%.2f")
+                for name in (
+                    "true bits per token",
+                    "published code, bits per token",
+                    "true % of raw",
+                    "published code, % of raw",
+                )
+            },
+            alt="True costs beside what the published code counts",
+        )
+
+
+def show_files(found: Comparison, labels: Mapping[int, str], title: str) -> None:
+    """The table to take along."""
+    if not found.rows:
+        st.caption("Ready as soon as a row is done.")
+        return
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV", lambda: comparison_csv(found, labels), "comparison.csv", "text/csv", on_click="ignore"
+        )
+        st.download_button(
+            "JSON",
+            lambda: json.dumps(found.to_dict(), allow_nan=False),
+            "comparison.json",
+            "application/json",
+            on_click="ignore",
+        )
+        st.download_button(
+            "HTML page",
+            lambda: comparison_html(found, labels, title),
+            "comparison.html",
+            "text/html",
+            on_click="ignore",
+        )
+
+
+def show_hand_over(found: Comparison, labels: Mapping[int, str]) -> None:
+    """Sends the settings of a row to another page, by an address: the gradient stays."""
+    order = [row.number for row in found.sorted_rows]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox("Take the settings of", order, format_func=lambda n: labels[n], key=state.HANDED_OVER)
+        config = next(r.report.coding.config for r in found.rows if r.number == chosen)
+        kept = {k: st.query_params.get_all(k) for k in (state.SOURCE, state.SAMPLE, state.TENSORS, state.TRAINING)}
+        facts = {**{k: v for k, v in kept.items() if v}, **address_of(config)}
+        page_links({"app.py": "to Analyze", "pages/4_Archive.py": "to Archive"}, facts)
+
+
+def page_links(pages: Mapping[str, str], facts: Mapping[str, Any]) -> None:
+    """Links with an address; a page started alone as the main script knows no other pages."""
+    for path, label in pages.items():
+        try:
+            st.page_link(path, label=label, query_params=dict(facts))
+        except (StreamlitAPIException, KeyError):
+            st.caption(f"{label}: start app.py")

@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lmgc_core.errors import Cancelled, LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
 from pages.ui.format import count, duration, size
 from pages.ui.jobs import JobContext, JobManager, JobView, Work
 
 if TYPE_CHECKING:
+    from lmgc_core.compare import Comparison
     from lmgc_core.language_model import LanguageModel
     from lmgc_core.report import Report
     from lmgc_core.training import GenerateConfig, Recorded
@@ -60,14 +60,6 @@ class Compared:
         return {"gradient": self.gradient.digest, "names": _names(self.gradient), "limit": self.limit} | {
             "configs": [(label, config.to_dict()) for label, config in self.configs]
         }
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Reports so far, by label; labels whose settings did not fit carry a line instead."""
-
-    reports: dict[str, Report] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,38 +160,40 @@ def measure_work(subject: Measured, options: RunOptions) -> Work:
 
 
 def compare_work(subject: Compared, options: RunOptions) -> Work:
-    """Measures the same sample under several settings, publishing each report as it comes."""
+    """Measures the same sample under several settings, then baselines and controls, publishing all as it comes."""
 
     def work(context: JobContext) -> Comparison:
-        from lmgc_core.codec import Progress, measure
+        from lmgc_core.codec import Progress
+        from lmgc_core.compare import compare
 
-        found = Comparison()
-        n = len(subject.configs)
-        for i, (label, config) in enumerate(subject.configs):
-            model = loaded_model(config.model, options, context)
-            context.check()
+        labels, configs = zip(*subject.configs, strict=True)
+        model = loaded_model(configs[0].model, options, context)
+        context.check()
+        context.say("serializing the sample", 0.0)
+        done: set[int] = set()
 
-            def show(now: Progress, i: int = i, label: str = label) -> None:
-                done = (i + now.n_tokens_done / max(now.n_tokens, 1)) / n
-                context.say(f"{label}: {count(now.n_windows_done)} of {count(now.n_windows)} windows", done)
-
-            context.say(f"{label}: serializing", i / n)
-            try:
-                report = measure(
-                    subject.gradient,
-                    model,
-                    config,
-                    limit=subject.limit,
-                    options=options,
-                    on_progress=show,
-                    should_stop=context.should_stop,
-                )
-                found = Comparison({**found.reports, label: report}, found.refused)
-            except Cancelled:
-                raise
-            except LmgcError as error:
-                found = Comparison(found.reports, {**found.refused, label: str(error)})
+        def change(found: Comparison) -> None:
             context.publish(found)
+            done.update([r.number for r in found.rows], found.refused)
+            if len(done) == len(configs):
+                context.say("baselines and null controls", None)
+
+        def show(number: int, now: Progress) -> None:
+            share = (len(done) + now.n_tokens_done / max(now.n_tokens, 1)) / len(configs)
+            context.say(f"{labels[number]}: {count(now.n_windows_done)} of {count(now.n_windows)} windows", share)
+
+        found = compare(
+            subject.gradient,
+            model,
+            configs,
+            limit=subject.limit,
+            options=options,
+            baselines=subject.gradient.raw_bytes <= BASELINE_BYTES,
+            on_change=change,
+            on_progress=show,
+            should_stop=context.should_stop,
+        )
+        context.check()
         return found
 
     return work
