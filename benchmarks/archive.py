@@ -1,6 +1,6 @@
 """Encoding, decoding, sizes and exceptions of archives → benchmarks/results/archive.csv (rows are appended).
 
-python -m benchmarks.archive --preset lean --values 6912 --threads 2
+python -m benchmarks.archive --preset lean --prior llm --values 6912 --threads 2
 
 Speeds are tokens a second without loading the model. `scoring` is one parallel fp64 pass over the same windows,
 with nothing done to its results: what decoding is compared with.
@@ -25,7 +25,7 @@ from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import load_model
 from lmgc_core.plan import prepare
 from lmgc_core.samples import list_samples
-from lmgc_core.settings import RunOptions, preset
+from lmgc_core.settings import RunOptions, asks_model, preset
 
 RESULTS = Path(__file__).parent / "results" / "archive.csv"
 
@@ -37,7 +37,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, object]:
     whole = max(load_gradient(sample.path), key=lambda tensor: tensor.n_parameters)
     gradient = Gradient.from_arrays({whole.name: whole.array.reshape(-1)[: arguments.values]})
     explicit = {"context_window": arguments.context_window} if arguments.context_window else {}
-    config = preset(arguments.preset, segment=arguments.segment, **explicit)
+    config = preset(arguments.preset, prior=arguments.prior, segment=arguments.segment, **explicit)
     model = load_model(arguments.model)
     options = RunOptions(threads=arguments.threads)
 
@@ -60,13 +60,22 @@ def measured(arguments: argparse.Namespace) -> dict[str, object]:
 
     container = open_archive(result.archive)
     started = time.perf_counter()
-    words = decoded_words(container, Predictor(model.tokenizer, scorer), None, None, options, "decode", None, None)
+    words = decoded_words(
+        container,
+        Predictor(model.tokenizer, scorer if asks_model(config.prior) else None),
+        None,
+        None,
+        options,
+        "decode",
+        None,
+        None,
+    )
     decoding = time.perf_counter() - started
     assert np.array_equal(words[0], coding.coded.tensors[0].words)
 
     report, n = result.report, result.report["n_tokens"]
     return {
-        "model": model.id, "sample": sample.path.stem, "preset": arguments.preset, "values": len(words[0]),
+        "model": model.id, "sample": sample.path.stem, "preset": arguments.preset, "prior": config.prior, "values": len(words[0]),
         "windows": len(windows), "segment": config.segment, "tokens": n, "support": len(support),
         "threads": arguments.threads,
         "scoring_tokens_per_second": round(n / scoring, 1),
@@ -87,6 +96,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--sample", default="convnet_mnist_step60")
     parser.add_argument("--preset", default="lean")
+    parser.add_argument("--prior", default="llm", choices=["llm", "counts", "mix"])
     parser.add_argument("--values", type=int, default=6912)
     parser.add_argument("--context-window", type=int, default=0)
     parser.add_argument("--segment", type=int, default=16)
