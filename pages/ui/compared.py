@@ -85,13 +85,13 @@ def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
         name = plain(labels[mixed.number])
         interval = ""
         if gain.low is not None and gain.high is not None and gain.high > gain.low:
-            interval = f" (95 % interval {number(100 * gain.low, 2)} to {number(100 * gain.high, 2)})"
+            interval = f" (95 % interval {100 * gain.low:.2f} to {100 * gain.high:.2f})"
         if gain.value < NOTHING_GAINED:
             lines.append(f"**The language model adds nothing worth its time to counting** in {name}: "
-                         f"{number(100 * gain.value, 2)} points{interval}.")  # fmt: skip
+                         f"{100 * gain.value:.2f} points{interval}.")  # fmt: skip
         else:
             lines.append(
-                f"The language model adds {number(100 * gain.value, 2)} points to counting in {name}{interval}."
+                f"The language model adds {100 * gain.value:.2f} points to counting in {name}{interval}."
             )
     return lines
 
@@ -120,10 +120,9 @@ def show_rates(found: Comparison, labels: Mapping[int, str], rows: list[dict[str
             [r["kind"].startswith("baseline") for r in drawn],
         )
         words = ", ".join(f"{r['settings']} {number(r['percent_of_raw'])}" for r in drawn)
-        note = (
-            f"Settings: estimates on one sample, with 95 % intervals. Baselines: the best {len(strongest)}, on whole "
-            "tensors, decoded and compared; the table has all."
-        )
+        note = "Settings: estimates on one sample, with 95 % intervals."
+        if strongest:
+            note += f" Baselines: the best {len(strongest)}, on whole tensors, decoded and compared; the table has all."
         show_chart(figure, f"Rates in percent of raw, lower is better: {words}", "rates", note=note)
     show_table(rows)
 
@@ -134,7 +133,7 @@ def show_table(rows: list[dict[str, Any]]) -> None:
         return
 
     def low_to_high(low: float | None, high: float | None) -> str:
-        return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
+        return "–" if low is None or high is None else f"{low:.2f} to {high:.2f}"
 
     table = pd.DataFrame(
         {
@@ -154,6 +153,7 @@ def show_table(rows: list[dict[str, Any]]) -> None:
         hide_index=True,
         key="comparison_table",
         column_config={
+            "settings": st.column_config.TextColumn(width=220),
             "% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER),
             "above the best, points": st.column_config.NumberColumn(
                 format="%.2f",

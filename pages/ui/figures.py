@@ -249,7 +249,7 @@ def loss_curve(
     figure.update_layout(
         height=height,
         margin=_MARGIN | {"t": 24},
-        xaxis={"title": {"text": "training step"}, "rangemode": "tozero"},
+        xaxis={"title": {"text": "training step"}, "rangemode": "tozero"} | ({"dtick": 1} if len(steps) < 12 else {}),
         yaxis={"title": {"text": "loss (cross-entropy, nats)"}, "rangemode": "tozero"},
         showlegend=False,
     )
@@ -307,7 +307,7 @@ def rates_dots(
         yaxis={
             "categoryorder": "array",
             "categoryarray": list(labels),
-            "autorange": "reversed",
+            "range": [len(labels) - 0.5, -0.7],
             "automargin": True,
         },
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},

@@ -60,7 +60,6 @@ COMPARED_STEPS = "lossy_steps"
 FRONT_AGAINST = "against"
 LEFT, RIGHT = "left", "right"  # two rows side by side
 HANDED_OVER = "handed_over"
-NEXT_PAGE = "next_page"  # set by a button, the page to go to
 NETWORK = "network"
 DATA = "data"
 STEPS = "steps"
@@ -143,7 +142,6 @@ DEFAULTS: dict[str, Any] = {
     COMPARED: ["best", "lean", "paper"],
     COMPARED_PRIORS: [],
     COMPARED_STEPS: ["none"],
-    NEXT_PAGE: None,
     ARCHIVE_MODE: "make",
     ARCHIVE_VALUES: 288,
     ARCHIVE_WINDOWS: "short",
