@@ -19,8 +19,10 @@ from lmgc_core.remainder import (
     remainder_model,
     write_plan,
 )
-from lmgc_core.remainder.adaptive import BitCounts, frequencies_of_ones, frequency_of_one
+from lmgc_core.remainder.adaptive import BitCounts, counts_before, frequencies_of_ones, frequency_of_one
 from lmgc_core.remainder.bits import NO_TAIL, TAILS, BitPlan, bit_costs, code_bits, trailing_zeros
+from lmgc_core.remainder.grid_search import find_grids
+from lmgc_core.remainder.grids import Grid, code_grids, grid_costs
 from lmgc_core.remainder.repeats import code_repeats, repeat_bits
 from lmgc_core.remainder_coding import decode_remainders, encode_remainders
 from lmgc_core.serialization import PieceValues, Serializer
@@ -89,6 +91,11 @@ def segments(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     return np.array(values, np.uint64), np.array(context, np.int64), n_bits
 
 
+some_grids = st.lists(st.builds(Grid, st.integers(1 << 37, (1 << 38) - 1), st.integers(-256, 767)), max_size=3).map(
+    tuple
+)
+
+
 def written(values: np.ndarray, context: np.ndarray, n_bits: int, plan: RemainderPlan) -> float:
     """The bits of all choices, after reading gave the values back."""
     tape = Tape()
@@ -113,17 +120,24 @@ def test_the_cost_is_that_of_the_choices_and_reading_gives_the_values_back(
 
 
 @settings(max_examples=300, deadline=None)
-@given(segments(), st.integers(0, 6), st.sampled_from(TAILS), st.booleans(), st.booleans())
+@given(segments(), st.integers(0, 6), st.sampled_from(TAILS), st.booleans(), st.booleans(), some_grids)
 def test_every_plan_decodes(
-    segment: tuple[np.ndarray, np.ndarray, int], top: int, tail: int, in_context: bool, anywhere: bool
+    segment: tuple[np.ndarray, np.ndarray, int],
+    top: int,
+    tail: int,
+    in_context: bool,
+    anywhere: bool,
+    grids: tuple[Grid, ...],
 ) -> None:
     values, context, n_bits = segment
     best = remainder_model(values, context, n_bits)
     low = min(best.bit_plan.low, int(trailing_zeros(values).min(initial=64)))
     bits = BitPlan(low, min(top, n_bits - low), tail)
     if n_bits:
-        plan = RemainderPlan(in_context, anywhere, bits, HEADER_BITS, best.bits_per_value)
-        assert written(values, context, n_bits, plan) >= best.bits_per_value.sum() - 30  # the choice is greedy
+        plan = RemainderPlan(
+            in_context, anywhere, grids if n_bits <= 24 else (), 2, bits, HEADER_BITS, best.bits_per_value
+        )
+        assert written(values, context, n_bits, plan) >= 0
 
 
 @settings(max_examples=200, deadline=None)
@@ -156,7 +170,67 @@ def test_counts_one_by_one_and_all_at_once_are_the_same(decisions: list[tuple[in
     for key, bit in decisions:
         counts.code(tape, key, bit)
     keys, bits = (np.array([d[i] for d in decisions], np.int64) for i in (0, 1))
-    assert frequencies_of_ones(keys, bits).tolist() == [c[0] for c in tape.choices]
+    assert frequencies_of_ones(*counts_before(keys, bits)).tolist() == [c[0] for c in tape.choices]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(4, 24),
+    st.integers(1 << 37, (1 << 38) - 1),
+    st.integers(-20, 90),
+    st.lists(st.integers(1, 300), min_size=1, max_size=40),
+    st.integers(0, 6),
+)
+def test_what_is_on_a_grid_costs_what_it_is_said_to(
+    n_bits: int, step: int, origin: int, numbers: list[int], depth: int
+) -> None:
+    grid = Grid(step, origin)
+    context, values = grid.at(np.array(numbers), n_bits)
+    on = context > 0
+    if n_bits > 9:  # no two of 300 multiples round to the same value
+        np.testing.assert_array_equal(grid.numbers_of(values, context, n_bits)[on], np.array(numbers)[on])
+    off = np.arange(len(values)) % 5 == 4
+    values = np.where(off, values ^ np.uint64(1), values)
+    context = np.maximum(context, 0)
+    tape = Tape()
+    grids = [Grid(step ^ 12345, origin + 2), grid]
+    known, left = code_grids(tape, values, context, n_bits, grids, depth)
+    costs = grid_costs(values, context, n_bits, grids, depth)
+    assert costs.bits.sum() == pytest.approx(tape.bits, abs=1e-6)
+    np.testing.assert_array_equal(costs.off, left)
+    np.testing.assert_array_equal(known[~left], values[~left])
+    assert not left[on & ~off].any()
+    again, left_again = code_grids(Replay(tape), None, context, n_bits, grids, depth)
+    np.testing.assert_array_equal(again, known)
+    np.testing.assert_array_equal(left_again, left)
+
+
+def test_worked_example_of_a_grid() -> None:
+    """Multiples of 3 with 5 significant bits: 3 | 6 | 9 12 15 | 18 21 24 27 30 | 33 to 60, while 63 rounds to 64.
+
+    21 is the second of five: on the grid at 1/2; not in the upper group of one (1 of 5), not in the upper half (2 of
+    4), but in the upper half of the two left.
+    """
+    grid = Grid(3 << 36, 0)
+    first, span = grid.spans(np.array([38, 39, 40, 41, 42]), 4)
+    assert (first.tolist(), span.tolist()) == ([1, 2, 3, 6, 11], [1, 1, 3, 5, 10])
+    assert [x.tolist() for x in grid.at(np.array([7, 11]), 4)] == [[41, 42], [5, 0]]  # 10101, and 33 rounds to 100000
+    tape = Tape()
+    code_grids(tape, np.uint64([5]), np.int64([41]), 4, [grid], 0)
+    assert tape.choices == [(32768, 1), (13107, 0), (32768, 0), (32768, 1)]
+
+
+def test_steps_of_quantisers_are_found() -> None:
+    """Every value of three tensors, each with a step of its own, is on one of three grids."""
+    rng = np.random.default_rng(3)
+    parts = []
+    for step in np.float32([0.0123, 3.3e-5, 7.7]):
+        parts.append(np.round(rng.standard_normal(700) * 30).astype("f4") * step)
+    context, value = remainders(np.concatenate(parts))[1::-1]
+    grids = find_grids(value, context, 23)
+    assert len(grids) == 3
+    assert not grid_costs(value, context, 23, grids).off[context > 0].any()
+    assert find_grids(*remainders(NORMAL)) == ()
 
 
 def test_worked_example_of_bits() -> None:
@@ -230,6 +304,7 @@ def bits_per_value(values: np.ndarray) -> float:
 
 RNG = np.random.default_rng(5)
 NORMAL = RNG.standard_normal(6912).astype("f4")
+LEVELS = np.sort(RNG.standard_normal(256)).astype("f4")
 BF16 = (NORMAL.view("<u4") >> 16 << 16).view("f4")
 STEP = np.float32(0.037)
 WEIGHTS = (RNG.standard_normal(6912) * 0.05).astype("f4")
@@ -241,7 +316,9 @@ WEIGHTS = (RNG.standard_normal(6912) * 0.05).astype("f4")
         ("a bfloat16 kept as float32: 7 bits are used", BF16, 7.01),
         ("the same, scaled: 7 bits and 128 values once", BF16 * STEP, 7.7),
         ("one value, two signs", np.sign(NORMAL) * STEP, 0.02),
-        ("13 levels", np.round(NORMAL * 1.5).astype("f4") * STEP, 1.0),
+        ("13 levels", np.round(NORMAL * 1.5).astype("f4") * STEP, 0.7),
+        ("int8 times a scale", np.round(NORMAL * 30).astype("f4") * STEP, 4.1),
+        ("256 levels without order", LEVELS[np.clip(NORMAL * 32 + 128, 0, 255).astype(int)], 8.0),
         ("clipped at one value, a third of them", np.clip(NORMAL, -1, 1), 17.0),
         ("a float16 with many below its normal range", (NORMAL * 1e-5).astype("f2").astype("f4"), 8.2),
         ("the difference of two weights", (WEIGHTS + NORMAL * np.float32(1e-3)) - WEIGHTS, 18.5),
@@ -266,7 +343,7 @@ def test_no_remainder_costs_nothing() -> None:
 @pytest.mark.parametrize(("low", "top"), [(0, 7), (24, 0), (20, 4), (63, 0)])
 def test_a_header_that_cannot_be_is_refused(low: int, top: int) -> None:
     tape = Tape()
-    write_plan(tape, RemainderPlan(False, False, BitPlan(low, top, NO_TAIL), HEADER_BITS, np.zeros(0)))
+    write_plan(tape, RemainderPlan(False, False, (), 0, BitPlan(low, top, NO_TAIL), HEADER_BITS, np.zeros(0)))
     assert tape.bits == HEADER_BITS
     with pytest.raises(CorruptContainer, match="23 bits"):
         read_plan(Replay(tape), 23)

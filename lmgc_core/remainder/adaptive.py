@@ -1,9 +1,11 @@
 """Adaptive binary decisions: the chance of a one is what was counted under the same key so far.
 
-With n1 ones among n decisions of a key, a one has the frequency floor(2^16 (2 n1 + 1) / (2 n + 2)) of 2^16, at least 1
-and at most 2^16 - 1. Source: Krichevsky and Trofimov, IEEE Trans. Inf. Theory 27 (1981).
+A key begins with a chance of right / size, mostly 1 / 2, which weighs as much as one decision: with n1 ones among n, a
+one has the frequency floor(2^16 (n1 size + right) / ((n + 1) size)) of 2^16, at least 1 and at most 2^16 - 1. Source
+of the even case: Krichevsky and Trofimov, IEEE Trans. Inf. Theory 27 (1981).
 
-Law: `BitCounts`, decision by decision, and `frequencies_of_ones`, all at once, name the same frequencies.
+Law: `BitCounts`, decision by decision, and `frequencies_of_ones` of `counts_before`, all at once, name the same
+frequencies.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ class Choices(Protocol):
         """Bits that stand as they are; a reader looks at the length of `values` alone."""
 
 
-def frequency_of_one(ones: int, seen: int) -> int:
-    """The frequency of a 1, out of 2^16, after `ones` among `seen` decisions.
+def frequency_of_one(ones: int, seen: int, right: int = 1, size: int = 2) -> int:
+    """The frequency of a 1, out of 2^16, after `ones` among `seen` decisions, when it began as right / size.
 
-    >>> frequency_of_one(0, 0), frequency_of_one(3, 3)
-    (32768, 57344)
+    >>> frequency_of_one(0, 0), frequency_of_one(3, 3), frequency_of_one(0, 0, 1, 4)
+    (32768, 57344, 16384)
     """
-    return min(max(((2 * ones + 1) << TOTAL_BITS) // (2 * seen + 2), 1), TOTAL - 1)
+    return min(max(((ones * size + right) << TOTAL_BITS) // ((seen + 1) * size), 1), TOTAL - 1)
 
 
 class BitCounts:
@@ -50,30 +52,41 @@ class BitCounts:
     def __init__(self) -> None:
         self._counts: dict[int, tuple[int, int]] = {}  # key -> (ones, seen)
 
-    def code(self, choices: Choices, key: int, bit: int) -> int:
-        """Codes a decision under its key and counts it."""
+    def code(self, choices: Choices, key: int, bit: int, right: int = 1, size: int = 2) -> int:
+        """Codes a decision under its key, whose chance of a 1 began as right / size, and counts it."""
         ones, seen = self._counts.get(key, (0, 0))
-        found = choices.decision(bit, frequency_of_one(ones, seen))
+        found = choices.decision(bit, frequency_of_one(ones, seen, right, size))
         self._counts[key] = (ones + found, seen + 1)
         return found
 
 
-def frequencies_of_ones(keys: Integers, bits: Integers) -> Integers:
-    """The frequency of a 1 at each of n decisions, with the counts of its key so far, in the order given."""
+def counts_before(keys: Integers, bits: Integers) -> tuple[Integers, Integers]:
+    """Ones and decisions of the same key before each of n decisions, in the order given."""
     order = np.argsort(keys, kind="stable")
     grouped, ones = keys[order], bits[order]
     places = np.arange(len(keys))
     starts = np.concatenate([[True], grouped[1:] != grouped[:-1]])[: len(keys)]
     begin = np.maximum.accumulate(np.where(starts, places, 0))
     before = np.cumsum(ones) - ones
-    ones_before = before - before[begin]
-    frequencies = np.empty(len(keys), np.int64)
-    frequencies[order] = ((2 * ones_before + 1) << TOTAL_BITS) // (2 * (places - begin) + 2)
-    return np.clip(frequencies, 1, TOTAL - 1)
+    ones_before, seen_before = np.empty((2, len(keys)), np.int64)
+    ones_before[order] = before - before[begin]
+    seen_before[order] = places - begin
+    return ones_before, seen_before
+
+
+def frequencies_of_ones(
+    ones: Integers, seen: Integers, right: Integers | int = 1, size: Integers | int = 2
+) -> Integers:
+    """`frequency_of_one` of many, shape (n,)."""
+    return np.clip(((ones * size + right) << TOTAL_BITS) // ((seen + 1) * size), 1, TOTAL - 1)
+
+
+def bits_of(bits: Integers, frequencies: Integers) -> Floats:
+    """What decisions cost that had these frequencies of a 1, in bits, shape (n,)."""
+    cost: Floats = TOTAL_BITS - np.log2(np.where(bits == 1, frequencies, TOTAL - frequencies))
+    return cost
 
 
 def decision_bits(keys: Integers, bits: Integers) -> Floats:
-    """What each of n decisions costs, in bits, in the order given."""
-    ones = frequencies_of_ones(keys, bits)
-    cost: Floats = TOTAL_BITS - np.log2(np.where(bits == 1, ones, TOTAL - ones))
-    return cost
+    """What each of n decisions costs, in bits, in the order given, when all began as even chances."""
+    return bits_of(bits, frequencies_of_ones(*counts_before(keys, bits)))

@@ -12,11 +12,26 @@ import numpy as np
 
 from lmgc_core.errors import CorruptContainer
 from lmgc_core.remainder.adaptive import Choices, Floats, Integers, Values
-from lmgc_core.remainder.bits import MAX_TOP_BITS, TAILS, BitPlan, best_bits, code_bits
+from lmgc_core.remainder.bits import MAX_TOP_BITS, BitPlan, best_bits, code_bits
+from lmgc_core.remainder.grid_search import find_grids
+from lmgc_core.remainder.grids import (
+    GRID_BITS,
+    MAX_DEPTH,
+    MAX_REMAINDER_BITS,
+    ORIGIN_BIAS,
+    ORIGIN_BITS,
+    STEP_BITS,
+    Grid,
+    code_grids,
+    grid_costs,
+)
 from lmgc_core.remainder.repeats import code_repeats, repeat_bits
 
-LOW_FIELD_BITS, TOP_FIELD_BITS, TAIL_FIELD_BITS, REPEAT_FIELD_BITS = 6, 3, 2, 2
-HEADER_BITS = LOW_FIELD_BITS + TOP_FIELD_BITS + TAIL_FIELD_BITS + REPEAT_FIELD_BITS
+LOW_FIELD_BITS = 6
+_FIELDS = (LOW_FIELD_BITS, 3, 2, 2, 2)
+"""Widths of low, top, tail, repeats, and the number of grids; each grid adds its own."""
+_DEPTH_FIELD_BITS = 3
+HEADER_BITS = sum(_FIELDS)
 _EVERYWHERE = 1
 
 
@@ -27,13 +42,17 @@ class RemainderPlan:
     Attributes:
         in_context: repeats are said by context.
         anywhere: repeats of what is new in its context, or of all values, are said by the whole segment.
-        bit_plan: how the bits of the others are coded.
+        grids: where the others may lie.
+        depth: levels of a grid that are counted.
+        bit_plan: how the bits of what is on no grid are coded.
         header_bits: what writing that down takes; 0 where there is no remainder.
         bits_per_value: float64, shape (n,); empty in a plan that was read.
     """
 
     in_context: bool
     anywhere: bool
+    grids: tuple[Grid, ...]
+    depth: int
     bit_plan: BitPlan
     header_bits: int
     bits_per_value: Floats
@@ -60,28 +79,45 @@ def remainder_model(values: Values, context: Integers, n_bits: int) -> Remainder
     """
     _check(values, context, n_bits)
     if n_bits == 0:
-        return RemainderPlan(False, False, BitPlan(0, 0, 0), 0, np.zeros(len(values)))
+        return RemainderPlan(False, False, (), 0, BitPlan(0, 0, 0), 0, np.zeros(len(values)))
     numbers = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
     worth = _repeats_pay(values, context, n_bits)
+    found = find_grids(values, context, n_bits)
     plans = [
-        _costs(values, numbers, context, n_bits, in_context, anywhere)
+        _costs(values, numbers, context, n_bits, in_context, anywhere, grids)
         for in_context, anywhere in product((False, True), repeat=2)
+        for grids in ((), found)[: 1 + bool(found)]
         if worth or not (in_context or anywhere)
     ]
-    return min(plans, key=lambda plan: float(plan.bits_per_value.sum()))
+    return min(plans, key=lambda plan: plan.header_bits + float(plan.bits_per_value.sum()))
 
 
 def _costs(
-    values: Values, numbers: Integers, context: Integers, n_bits: int, in_context: bool, anywhere: bool
+    values: Values,
+    numbers: Integers,
+    context: Integers,
+    n_bits: int,
+    in_context: bool,
+    anywhere: bool,
+    grids: tuple[Grid, ...],
 ) -> RemainderPlan:
     bits, left = np.zeros(len(values)), np.arange(len(values))
     for groups in _stages(context, in_context, anywhere):
         spent = repeat_bits(numbers[left], groups[left])
         bits[left] += spent.bits
         left = left[spent.new]
+    depth = 0
+    if grids:
+        placed = grid_costs(values[left], context[left], n_bits, grids)
+        bits[left] += placed.bits
+        left, depth = left[placed.off], placed.depth
     plan, new_bits = best_bits(values[left], context[left], n_bits)
     bits[left] += new_bits
-    return RemainderPlan(in_context, anywhere, plan, HEADER_BITS, bits)
+    return RemainderPlan(in_context, anywhere, grids, depth, plan, _header_bits(len(grids)), bits)
+
+
+def _header_bits(n_grids: int) -> int:
+    return HEADER_BITS + (_DEPTH_FIELD_BITS + n_grids * GRID_BITS if n_grids else 0)
 
 
 def _repeats_pay(values: Values, context: Integers, n_bits: int) -> bool:
@@ -102,15 +138,16 @@ def _stages(context: Integers, in_context: bool, anywhere: bool) -> list[Integer
 
 
 def write_plan(choices: Choices, plan: RemainderPlan) -> None:
-    """Codes what a reader must know beforehand: `HEADER_BITS` raw bits."""
+    """Codes what a reader must know beforehand: `plan.header_bits` raw bits."""
     bits = plan.bit_plan
-    for number, size in (
-        (bits.low, LOW_FIELD_BITS),
-        (bits.top, TOP_FIELD_BITS),
-        (bits.tail, TAIL_FIELD_BITS),
-        (2 * plan.in_context + plan.anywhere, REPEAT_FIELD_BITS),
-    ):
+    fields = (bits.low, bits.top, bits.tail, 2 * plan.in_context + plan.anywhere, len(plan.grids))
+    for number, size in zip(fields, _FIELDS, strict=True):
         choices.raw(np.array([number], np.uint64), size)
+    if plan.grids:
+        choices.raw(np.array([plan.depth], np.uint64), _DEPTH_FIELD_BITS)
+    for grid in plan.grids:
+        choices.raw(np.array([grid.origin + ORIGIN_BIAS], np.uint64), ORIGIN_BITS)
+        choices.raw(np.array([grid.step - (1 << STEP_BITS - 1)], np.uint64), STEP_BITS - 1)
 
 
 def read_plan(choices: Choices, n_bits: int) -> RemainderPlan:
@@ -119,12 +156,24 @@ def read_plan(choices: Choices, n_bits: int) -> RemainderPlan:
     Raises:
         CorruptContainer: for a plan that does not fit remainders of `n_bits`.
     """
-    nothing = np.zeros(1, np.uint64)
-    sizes = (LOW_FIELD_BITS, TOP_FIELD_BITS, TAIL_FIELD_BITS, REPEAT_FIELD_BITS)
-    low, top, tail, repeats = (int(choices.raw(nothing, size)[0]) for size in sizes)
-    if low > n_bits or top > min(MAX_TOP_BITS, n_bits - low) or tail not in TAILS:
+
+    def number(size: int) -> int:
+        return int(choices.raw(np.zeros(1, np.uint64), size)[0])
+
+    low, top, tail, repeats, n_grids = (number(size) for size in _FIELDS)
+    if low > n_bits or top > min(MAX_TOP_BITS, n_bits - low):
         raise CorruptContainer(f"remainder of {n_bits} bits with {low} dropped and {top} modelled")
-    return RemainderPlan(bool(repeats & 2), bool(repeats & 1), BitPlan(low, top, tail), HEADER_BITS, np.zeros(0))
+    depth = number(_DEPTH_FIELD_BITS) if n_grids else 0
+    if n_grids and (n_bits > MAX_REMAINDER_BITS or depth > MAX_DEPTH):
+        raise CorruptContainer(f"remainder of {n_bits} bits on {n_grids} grids with {depth} levels counted")
+    grids = []
+    for _ in range(n_grids):
+        origin = number(ORIGIN_BITS) - ORIGIN_BIAS
+        grids.append(Grid(number(STEP_BITS - 1) + (1 << STEP_BITS - 1), origin))
+    return RemainderPlan(
+        bool(repeats & 2), bool(repeats & 1), tuple(grids), depth, BitPlan(low, top, tail), _header_bits(n_grids),
+        np.zeros(0),
+    )  # fmt: skip
 
 
 def code_remainders(
@@ -148,6 +197,10 @@ def code_remainders(
         source[left] = left[found]
         left = left[found == np.arange(len(left))]
     result = np.zeros(len(context), np.uint64)
+    if plan.grids:
+        wanted = None if values is None else values[left]
+        result[left], off = code_grids(choices, wanted, context[left], n_bits, plan.grids, plan.depth)
+        left = left[off]
     result[left] = code_bits(choices, None if values is None else values[left], context[left], n_bits, plan.bit_plan)
     # The first place of a value in its context may itself repeat one of another context.
     return result[source[source]]
