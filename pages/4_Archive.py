@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions, asks_model
 from pages.ui import data, forms, headline, state
-from pages.ui.archive_making import making_form, show_before, show_making
+from pages.ui.archive_making import making_form, show_before, show_making, show_subject
 from pages.ui.archive_opening import (
     decoding_form,
     opened_needs_model,
@@ -52,11 +52,16 @@ def make_page(manager: JobManager) -> None:
         show_before(subject, forecast)
         return
     state.set_job(state.ARCHIVE, job.id)
-    show_archive_job(manager, job, is_older=job.id != wanted)
+    if show_archive_job(manager, job, is_older=job.id != wanted):
+        return
+    if job.active:
+        show_subject(job.subject)
+    else:
+        show_before(subject, forecast)
 
 
-def show_archive_job(manager: JobManager, job: JobView, is_older: bool) -> None:
-    """The archive on the screen, polled while it is being made."""
+def show_archive_job(manager: JobManager, job: JobView, is_older: bool) -> bool:
+    """Whether there is an archive on the screen, this one or the one before; polled while it is being made."""
     if job.phase == "done":
         state.put(state.LAST_ARCHIVE, job.id)
     last = manager.get(state.get(state.LAST_ARCHIVE))
@@ -76,6 +81,7 @@ def show_archive_job(manager: JobManager, job: JobView, is_older: bool) -> None:
     if is_older and not job.active:
         st.warning("Settings have changed since this archive. Make brings it up to date.")
     live()
+    return shown is not None
 
 
 def open_page(manager: JobManager) -> None:

@@ -30,6 +30,7 @@ from tests.test_ui_pages import SECONDS, open_gradient, open_page, texts
 from tests.tiny_models import tiny_llama
 
 PAGE = "pages/4_Archive.py"
+AHEAD = Ahead(220, 4, 60, 220, "llm", 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -185,13 +186,36 @@ def test_a_stopped_making_leaves_nothing_and_keeps_the_archive_before(gradient: 
     at.run()
     assert not at.exception
     assert "Stopped: no archive was written" in texts(at)
+    assert "What goes in" not in texts(at)
     assert "Bit for bit equal." in texts(at)
     assert not at.button(key="make_button").disabled
 
 
+def test_a_first_making_that_is_stopped_leaves_the_page_as_it_was(gradient: Gradient, model: str) -> None:
+    go_on, begun = threading.Event(), threading.Event()
+
+    def hold(context: object) -> None:
+        begun.set()
+        go_on.wait(SECONDS)
+
+    data.jobs().submit("hold", {}, hold)
+    assert begun.wait(SECONDS)
+    at = open_gradient(PAGE, gradient, model=model, prior="counts").run()
+    at.button(key="make_button").click().run()
+    assert "once it is whole" in texts(at)
+    assert gradient.digest in [c.value for c in at.code]
+    at.button(key="cancel_archive").click().run()
+    go_on.set()
+    at.run()
+    assert not at.exception
+    assert "Stopped: no archive was written" in texts(at)
+    assert "What goes in:" in texts(at)
+    assert not at.get("download_button")
+
+
 def test_making_stops_between_steps(gradient: Gradient, model: str) -> None:
     manager, config = JobManager(), preset("best", model=model)
-    subject = ToMake(gradient, "small", config, "all")
+    subject = ToMake(gradient, "small", config, "all", AHEAD)
 
     def stop_in_the_proof(context: archive_work.JobContext) -> archive_work.Made:
         asked = context.should_stop
@@ -225,8 +249,7 @@ def test_progress_names_the_phase_and_never_goes_back(gradient: Gradient, model:
         def check(self) -> None:
             pass
 
-    ahead = Ahead(220, 4, 60, 220, "llm", 0.001)
-    make_work(ToMake(gradient, "small", preset("best", model=model, context_window=128), "auto", ahead), RunOptions())(
+    make_work(ToMake(gradient, "small", preset("best", model=model, context_window=128), "auto", AHEAD), RunOptions())(
         Context()  # type: ignore[arg-type]
     )
     notes = [note for note, _ in told]

@@ -102,7 +102,7 @@ def _model_size(model: str) -> float | None:
 
 
 def _forecast(config: CodecConfig, ahead: Ahead) -> ArchiveForecast | None:
-    made = [j for j in data.jobs().finished("archive") if isinstance(j.subject, ToMake) and j.subject.ahead]
+    made = [j for j in data.jobs().finished("archive") if isinstance(j.subject, ToMake)]
     alike = [
         (j.subject.ahead, j.result.encode_seconds, j.result.proof_seconds)
         for j in made
@@ -117,8 +117,12 @@ def show_before(subject: ToMake | None, forecast: ArchiveForecast | None) -> Non
     """Before anything is made: what Make does, how long it takes, and what goes in."""
     took = f" It takes {forecast.words()}." if forecast else ""
     st.caption(f"Make writes the values to an .lmgc file, decodes that file and compares every bit.{took}")
-    if subject is None:
-        return
+    if subject is not None:
+        show_subject(subject)
+
+
+def show_subject(subject: ToMake) -> None:
+    """What goes into an archive: how much, its digest, the text of its first window."""
     gradient, config = subject.gradient, subject.config
     with st.container(border=True):
         st.markdown(f"**What goes in:** {count(gradient.n_parameters)} values, {size(gradient.raw_bytes)} raw")

@@ -43,7 +43,7 @@ class ToMake:
     title: str
     config: CodecConfig
     proof: str
-    ahead: Ahead | None = None
+    ahead: Ahead
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -140,13 +140,15 @@ class Watch:
     Between two of its reports the library only asks whether to stop: while decoding it does so once a step.
     """
 
-    def __init__(self, context: JobContext, stage: str, first: float, last: float, n_steps: int = 0) -> None:
+    def __init__(
+        self, context: JobContext, stage: str, first: float, last: float, n_steps: int = 0, seconds: float = 0.0
+    ) -> None:
         self._context, self._stage, self._n_steps = context, stage, n_steps
         self._first, self._last = first, last
         self._started = time.monotonic()
         self._steps = 0
         self._counted = 0.0
-        context.say(stage, first or None)
+        context.say(f"{stage}, about {duration(seconds)} left" if seconds else stage, first or None)
 
     def should_stop(self) -> bool:
         """To be handed to the library."""
@@ -190,15 +192,12 @@ def make_work(subject: ToMake, options: RunOptions) -> Work:
         from lmgc_core.language_model import TextTokenizer
         from lmgc_core.transforms import apply_transform
 
-        gradient, config, ahead = subject.gradient, subject.config, subject.ahead
+        gradient, config = subject.gradient, subject.config
         model = predicting_model(config.model, config.prior, options, context)
         context.check()
         tokenizer = model if isinstance(model, TextTokenizer) else model.tokenizer
         whole = subject.proof == "all" or has_few_tokens(gradient, config, tokenizer)
-        share = 0.25
-        if ahead is not None and ahead.encode_seconds + ahead.proof_seconds:
-            share = ahead.encode_seconds / (ahead.encode_seconds + ahead.proof_seconds)
-        phases = _Phases(context, share, ahead.proof_steps if ahead else 0)
+        phases = _Phases(context, subject.ahead)
         made = compress(
             gradient,
             model,
@@ -234,17 +233,23 @@ def make_work(subject: ToMake, options: RunOptions) -> Work:
 class _Phases:
     """The two phases of making: encoding, then the proof, which begins when all values are encoded."""
 
-    def __init__(self, context: JobContext, encode_share: float, proof_steps: int) -> None:
-        self._context, self._share, self._steps = context, encode_share, proof_steps
+    def __init__(self, context: JobContext, ahead: Ahead) -> None:
+        self._context, self._ahead = context, ahead
         self._started = time.monotonic()
         self._proof_started: float | None = None
-        self._watch = Watch(context, "1 of 2: encoding", 0.0, encode_share)
+        self._share = 0.25
+        if ahead.encode_seconds + ahead.proof_seconds > 0:
+            self._share = ahead.encode_seconds / (ahead.encode_seconds + ahead.proof_seconds)
+        self._watch = Watch(context, "1 of 2: encoding", 0.0, self._share)
 
     def prove(self) -> None:
         """From now on it is the proof."""
         if self._proof_started is None:
             self._proof_started = time.monotonic()
-            self._watch = Watch(self._context, "2 of 2: proof by decoding", self._share, 1.0, self._steps)
+            pace = (self._proof_started - self._started) / max(self._ahead.encode_seconds, 0.1)
+            seconds = self._ahead.proof_seconds * max(pace, 0.5)
+            stage = "2 of 2: proof by decoding"
+            self._watch = Watch(self._context, stage, self._share, 1.0, self._ahead.proof_steps, seconds)
 
     def show(self, now: ArchiveProgress) -> None:
         """To be handed to the library."""

@@ -34,9 +34,9 @@ _CSS = """
 }
 [data-testid="stMetricDelta"] svg { display: none; }
 [class*="st-key-to_analyze"] a {
-  justify-content: center; min-height: 2.5rem; border-radius: 0.25rem; background: var(--st-primary-color, #1f5f8b);
+  justify-content: center; min-height: 2.5rem; border-radius: 0.35rem; background: light-dark(#1f5f8b, #2f7cb0);
 }
-[class*="st-key-to_analyze"] a:hover { background: var(--st-primary-color, #1f5f8b); filter: brightness(1.15); }
+[class*="st-key-to_analyze"] a:hover { background: light-dark(#1f5f8b, #2f7cb0); filter: brightness(0.8); }
 [class*="st-key-to_analyze"] a p { color: #fff; }
 </style>
 """

@@ -100,7 +100,7 @@ def show_values(tensor: Tensor) -> None:
     st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,
-        height=min(215, 38 + 35 * len(rows)),
+        height=38 + 35 * min(len(rows), 8),
         key="values_table",
         alt="Each value with its bits by field and its bytes",
     )
