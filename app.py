@@ -52,7 +52,15 @@ def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
         tensor = gradient.tensor(
             st.selectbox("Histograms of", names, index=names.index(tensor.name), key=state.HISTOGRAM)
         )
-    before.show_histograms(tensor, gradient.digest)
+    after = None
+    if config is not None and config.transform != "none":
+        try:
+            values, error, side_bytes = data.after_lossy_step(gradient.digest, gradient, config.transform, config.seed)
+            after = values.tensor(tensor.name)
+            before.show_lossy_step(error, side_bytes, gradient.n_parameters, config.transform)
+        except LmgcError as refused:
+            show_error(refused)
+    before.show_histograms(tensor, gradient.digest, after, config.transform if config else "none")
     st.markdown("**Tensors**")
     before.show_tensor_table(gradient.digest, gradient)
 

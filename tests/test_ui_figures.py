@@ -137,6 +137,18 @@ def test_exponent_counts_hold_every_value_once() -> None:
     assert histograms.exponent_counts(tensor_from_array("i", np.int32([1]))) is None
 
 
+def test_two_histograms_share_their_bins() -> None:
+    values = np.linspace(-1, 1, 1001).astype(np.float32)
+    before = histograms.value_counts(tensor_from_array("w", values))
+    coarse = (np.round(values * 4) / 4).astype(np.float32)
+    after = histograms.value_counts(tensor_from_array("w", coarse), (before.edges[0], before.edges[-1]))
+    assert after.edges == before.edges
+    assert sum(c > 0 for c in after.counts) == 7
+    figure = figures.value_histogram(before.counts, before.edges, after.counts)
+    assert [t.name for t in figure.data] == ["before", "after the lossy step"]
+    assert len(figure.data[1].x) == 2 * len(after.counts)
+
+
 def test_tensor_rows_describe_each_tensor() -> None:
     gradient = Gradient.from_arrays({"<b>w</b>": np.float32([[0, 3], [4, NAN]]), "i": np.int8([1])})
     first, second = histograms.tensor_rows(gradient)

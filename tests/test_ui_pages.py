@@ -271,6 +271,21 @@ def test_an_address_with_a_run_shows_it_in_a_new_session(gradient: Gradient, mod
     assert [m.value for m in other.metric] == [m.value for m in at.metric]
 
 
+def test_a_lossy_step_is_drawn_before_and_after_and_its_error_stands_by_the_rate(
+    gradient: Gradient, model: str
+) -> None:
+    at = open_gradient("app.py", gradient, model=model, transform="uniform:4").run()
+    assert not at.exception
+    assert "PSNR" in texts(at)
+    assert "Side information" in texts(at)
+    charts = [c.proto.alt for c in at.get("plotly_chart")]
+    assert any("before and after the lossy step" in alt for alt in charts)
+    at = run_to_the_end(at, "run_button", state.RUN)
+    assert "After the lossy step uniform" in texts(at)
+    charts = [c.proto.alt for c in at.get("plotly_chart")]
+    assert any("before and after the lossy step" in alt for alt in charts)
+
+
 def test_lossy_sparse_runs_draw_their_dropped_cells(gradient: Gradient, model: str) -> None:
     at = open_gradient("app.py", gradient, model=model, transform="topk:0.1").run()
     at = run_to_the_end(at, "run_button", state.RUN)

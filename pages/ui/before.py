@@ -13,12 +13,14 @@ from pages.ui.data import Preview
 from pages.ui.format import (
     count,
     number,
+    plain,
+    size,
     visible,
 )
 from pages.ui.token_strip import PAGE_TOKENS, Strip, show_token_strip
 
 if TYPE_CHECKING:
-    pass
+    from lmgc_core.transforms import ErrorReport
 
 
 def show_tensor_table(digest: str, gradient: Gradient) -> None:
@@ -38,19 +40,23 @@ def show_tensor_table(digest: str, gradient: Gradient) -> None:
     )
 
 
-def show_histograms(tensor: Tensor, digest: str) -> None:
-    """Values and exponents of one tensor, side by side."""
+def show_histograms(tensor: Tensor, digest: str, after: Tensor | None = None, step: str = "none") -> None:
+    """Values and exponents of one tensor, side by side; `after` a lossy step as an outline over the values."""
     values = data.value_counts(f"{digest}/{tensor.name}", tensor)
+    outline = None
+    if after is not None and values.counts:
+        outline = data.value_counts(f"{digest}/{tensor.name}/{step}", after, (values.edges[0], values.edges[-1])).counts
     exponents = data.exponent_counts(f"{digest}/{tensor.name}", tensor)
     left, right = st.columns(2)
     with left:
         st.markdown("**Values**")
         if values.counts:
             st.plotly_chart(
-                figures.value_histogram(values.counts, values.edges),
+                figures.value_histogram(values.counts, values.edges, outline or None),
                 config=figures.CONFIG,
                 key="value_histogram",
-                alt=f"Histogram of values from {number(values.edges[0])} to {number(values.edges[-1])}",
+                alt=f"Histogram of values from {number(values.edges[0])} to {number(values.edges[-1])}"
+                + (", before and after the lossy step" if outline else ""),
             )
         notes = [f"{count(values.n_zero)} exact zeros"]
         if values.n_outside:
@@ -77,6 +83,17 @@ def show_histograms(tensor: Tensor, digest: str) -> None:
             )
         else:
             st.caption("Every value is zero, denormal or not finite.")
+
+
+def show_lossy_step(error: ErrorReport, side_bytes: int, n_parameters: int, step: str) -> None:
+    """One line about a lossy step before any run."""
+    bits = 8 * side_bytes / max(n_parameters, 1)
+    st.caption(
+        f"After the lossy step {plain(step)}, over everything chosen: PSNR {number(error.psnr_db)} dB (higher is "
+        f"better), root mean square error {number(error.rmse)}, largest difference {number(error.max_abs)}; "
+        f"{count(error.n_flushed)} values became zero, {count(error.n_overflowed)} overflowed. Side information: "
+        f"{size(side_bytes)}, {number(bits)} bits per parameter, counted in every rate."
+    )
 
 
 def show_preview(found: Preview, has_tokens: bool) -> None:

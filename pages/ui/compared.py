@@ -90,9 +90,7 @@ def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
             lines.append(f"**The language model adds nothing worth its time to counting** in {name}: "
                          f"{100 * gain.value:.2f} points{interval}.")  # fmt: skip
         else:
-            lines.append(
-                f"The language model adds {100 * gain.value:.2f} points to counting in {name}{interval}."
-            )
+            lines.append(f"The language model adds {100 * gain.value:.2f} points to counting in {name}{interval}.")
     return lines
 
 

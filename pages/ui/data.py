@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lmgc_core.language_model import TextTokenizer
     from lmgc_core.report import Report
     from lmgc_core.training import Recorded
+    from lmgc_core.transforms import ErrorReport
 
 ROOT = Path(__file__).parents[2]
 UPLOAD_SUFFIXES = ("safetensors", "npy", "npz", "pt", "pth", "bin", "raw", "gguf", "h5", "hdf5", "csv", "txt", "dat")
@@ -153,15 +154,24 @@ def tensor_rows(digest: str, _gradient: Gradient) -> list[dict[str, Any]]:
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def value_counts(digest: str, _tensor: Tensor) -> histograms.ValueCounts:
+def value_counts(digest: str, _tensor: Tensor, span: tuple[float, float] | None = None) -> histograms.ValueCounts:
     """Counts by value of one tensor."""
-    return histograms.value_counts(_tensor)
+    return histograms.value_counts(_tensor, span)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def exponent_counts(digest: str, _tensor: Tensor) -> histograms.ExponentCounts | None:
     """Counts by exponent of one tensor; None for integers."""
     return histograms.exponent_counts(_tensor)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def after_lossy_step(digest: str, _gradient: Gradient, step: str, seed: int) -> tuple[Gradient, ErrorReport, int]:
+    """What a lossy step leaves, its error over the whole gradient, and the bytes of its side information."""
+    from lmgc_core.transforms import measure_error, transform_gradient
+
+    made = transform_gradient(step, _gradient, seed=seed)
+    return made.values, measure_error(_gradient, made.values), made.side.n_bytes
 
 
 # ---- models and text --------------------------------------------------------------------------------------

@@ -175,25 +175,40 @@ def context_curve(positions: Sequence[int], bits: Sequence[float], *, height: in
     return figure
 
 
-def value_histogram(counts: Sequence[int], edges: Sequence[float], *, height: int = 240) -> go.Figure:
-    """How often values of each size occur, on a logarithmic count axis."""
+def value_histogram(
+    counts: Sequence[int], edges: Sequence[float], after: Sequence[int] | None = None, *, height: int = 240
+) -> go.Figure:
+    """How often values of each size occur, on a logarithmic count axis; `after` a lossy step as an outline."""
     edges_ = np.asarray(edges, np.float64)
     figure = go.Figure(
         go.Bar(
             x=(edges_[:-1] + edges_[1:]) / 2,
             y=np.asarray(counts),
             width=np.diff(edges_),
+            name="before",
             marker={"color": LINES[0], "line": {"width": 0}},
             hovertemplate="around %{x:.3g}: %{y:,} values<extra></extra>",
         )
     )
+    if after is not None:
+        figure.add_trace(
+            go.Scatter(
+                x=np.repeat(edges_, 2)[1:-1],
+                y=np.repeat(np.maximum(np.asarray(after, np.float64), 0.5), 2),
+                name="after the lossy step",
+                mode="lines",
+                line={"color": LINES[1], "width": 2},
+                hovertemplate="around %{x:.3g}: %{y:,.0f} values after<extra></extra>",
+            )
+        )
     figure.update_layout(
         height=height,
-        margin=_MARGIN,
+        margin=_MARGIN if after is None else _MARGIN | {"t": 30},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         bargap=0,
         xaxis={"title": {"text": "value"}, "exponentformat": "e", "nticks": 6},
         yaxis={"title": {"text": "parameters"}, "type": "log", "exponentformat": "SI", "dtick": 1},
-        showlegend=False,
+        showlegend=after is not None,
     )
     return figure
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from lmgc_core.gradient import Gradient
+from pages.ui import data
 from pages.ui.format import (
     ABSENT,
     HIGHER,
@@ -96,4 +97,11 @@ def show_headline(report: Report, baselines: Sequence[Mapping[str, Any]] | None,
     scope = f"Estimated from {count(sampled)} of {count(len(report.coding.blocks))} blocks"
     if report.complete:
         scope = "The whole file, no estimate"
+    if report.coding.config.transform != "none" and report.results:
+        config, whole = report.coding.config, report.coding.raw
+        _, error, _ = data.after_lossy_step(whole.digest, whole, config.transform, config.seed)
+        scope += (
+            f". After the lossy step {plain(config.transform)}: PSNR {number(error.psnr_db)} dB ({HIGHER}), "
+            f"root mean square error {number(error.rmse)}; its side information is counted"
+        )
     st.caption(f"{scope}. Bits, rate and tokens: {LOWER}. Bytes per token and ratio: {HIGHER}.")

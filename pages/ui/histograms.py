@@ -47,8 +47,22 @@ def _thinned(tensor: Tensor) -> tuple[npt.NDArray[Any], int]:
     return tensor.words[::step], step
 
 
-def value_counts(tensor: Tensor) -> ValueCounts:
-    """How often values occur, over the range that holds 99.8 % of the finite ones, symmetric where signs differ."""
+def _span(finite: npt.NDArray[np.float64]) -> tuple[float, float]:
+    low, high = (float(q) for q in np.quantile(finite, [0.001, 0.999]))
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    if not high > low:
+        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    return low, high
+
+
+def value_counts(tensor: Tensor, span: tuple[float, float] | None = None) -> ValueCounts:
+    """How often values occur, over the range that holds 99.8 % of the finite ones, symmetric where signs differ.
+
+    Args:
+        tensor: of any dtype.
+        span: a range to use instead, so that two histograms can be laid over each other.
+    """
     words, step = _thinned(tensor)
     with np.errstate(all="ignore"):
         values = words.view(tensor.dtype.numpy).astype(np.float64)
@@ -56,11 +70,7 @@ def value_counts(tensor: Tensor) -> ValueCounts:
     n_nonfinite = int(values.size - finite.size)
     if not finite.size:
         return ValueCounts((), (0.0, 1.0), 0, n_nonfinite, 0, step)
-    low, high = (float(q) for q in np.quantile(finite, [0.001, 0.999]))
-    if low < 0 < high:
-        low, high = -max(-low, high), max(-low, high)
-    if not high > low:
-        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    low, high = span or _span(finite)
     counts, edges = np.histogram(finite, bins=N_BINS, range=(low, high))
     outside = int(finite.size - counts.sum())
     return ValueCounts(

@@ -124,6 +124,19 @@ def show_error_figures(report: Report) -> None:
     )
     st.dataframe(table, hide_index=True, alt="Table of the lossy step's errors")
     step = plain(report.coding.config.transform)
+    tensor = max(report.coding.raw, key=lambda t: t.n_parameters)
+    digest = report.coding.raw.digest
+    values = data.value_counts(f"{digest}/{tensor.name}", tensor)
+    if values.counts:
+        left = report.coding.transformed.values.tensor(tensor.name)
+        span = (values.edges[0], values.edges[-1])
+        outline = data.value_counts(f"{digest}/{tensor.name}/{report.coding.config.transform}", left, span)
+        show_chart(
+            figures.value_histogram(values.counts, values.edges, outline.counts),
+            f"Histogram of the values of {tensor.name or 'the tensor'} before and after the lossy step",
+            "lossy_histogram",
+            note=f"Values of {plain(tensor.name) or 'the tensor'}, the largest chosen.",
+        )
     st.caption(f"Values before against after the lossy step {step}, over everything chosen, not the sample alone.")
 
 
