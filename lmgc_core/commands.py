@@ -131,7 +131,7 @@ def run_measure(arguments: argparse.Namespace) -> int:
 
 def run_compare(arguments: argparse.Namespace) -> int:
     """Rows of settings on the same sample, sorted by rate, with baselines, null controls and an audit."""
-    from lmgc_core.compare import compare, difference
+    from lmgc_core.compare import compare, difference, step_of
     from lmgc_core.files import load_gradient
     from lmgc_core.grids import QUICK_LIMIT, grid
     from lmgc_core.language_model import load_model
@@ -168,11 +168,10 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         emit(found.to_dict())
         return 0
-    say(f"{gradient.name}: % of raw (lower is better), points above the best with the 95 % interval of the difference,")
+    say(f"{gradient.name}: % of raw (lower is better), points above the best of the same lossy step (95 % interval),")
     say("tokens/parameter, settings; * on the Pareto front; {n}: % of raw that the published code would have counted")
-    best = found.sorted_rows[0].report
     for row in found.sorted_rows:
-        totals = row.report.totals
+        totals, best = row.report.totals, found.best_rows[step_of(row)].report
         gap = difference(row.report, best)
         above = "" if gap is None or row.report is best else f"{100 * gap.value:+.2f}"
         if above and gap is not None and gap.low is not None and gap.high is not None:

@@ -70,22 +70,33 @@ class Comparison:
         return tuple(sorted(self.rows, key=lambda r: (_rate(r.report) is None, _rate(r.report), r.number)))
 
     @property
+    def best_rows(self) -> dict[str, Row]:
+        """The row of the lowest rate for each lossy step: rates at different errors are not comparable."""
+        found: dict[str, Row] = {}
+        for row in self.sorted_rows:
+            found.setdefault(step_of(row), row)
+        return dict(sorted(found.items(), key=lambda item: (item[0] != "none", item[0])))
+
+    @property
     def pareto(self) -> tuple[int, ...]:
-        """Numbers of the settings that no others beat in both bits and tokens per parameter."""
-        points = [(r.report.totals.bits_per_parameter, r.report.totals.tokens_per_parameter) for r in self.rows]
-        return tuple(sorted(self.rows[i].number for i in pareto_front(points)))
+        """Numbers of the settings that no others of their lossy step beat in both bits and tokens per parameter."""
+        found: list[int] = []
+        for step in self.best_rows:
+            own = [r for r in self.rows if step_of(r) == step]
+            points = [(r.report.totals.bits_per_parameter, r.report.totals.tokens_per_parameter) for r in own]
+            found += [own[i].number for i in pareto_front(points)]
+        return tuple(sorted(found))
 
     def to_dict(self) -> dict[str, Any]:
         """As `compare --json` prints it."""
         rows = []
-        best = next(iter(self.sorted_rows), None)
         for row in sorted(self.rows, key=lambda r: r.number):
             report = row.report.to_dict()
             found = {"settings": report["settings"], "totals": report["totals"], "timing": report["timing"]}
             for name in ("audit", "error"):
                 if name in report:
                     found[name] = report[name]
-            gap = difference(row.report, best.report) if best else None
+            gap = difference(row.report, self.best_rows[step_of(row)].report)
             known = gap is not None and gap.low is not None
             found["against_best"] = None if gap is None else {
                 "compression_rate": gap.value, "ci95": [gap.low, gap.high] if known else None
@@ -176,6 +187,11 @@ def compare(
     except Cancelled:
         return publish(replace(found, stopped=True))
     return found
+
+
+def step_of(row: Row) -> str:
+    """The lossy step of a row's settings."""
+    return row.report.coding.config.transform
 
 
 def without_prior(config: CodecConfig) -> CodecConfig:

@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from lmgc_core.compare import Comparison, difference
+from lmgc_core.compare import Comparison, difference, step_of
 from lmgc_core.report_html import STYLE
 
 COLUMNS: dict[str, str] = {
@@ -17,7 +17,7 @@ COLUMNS: dict[str, str] = {
     "percent_of_raw": "% of raw (lower is better)",
     "low_percent": "95 % interval from, %",
     "high_percent": "to, %",
-    "above_best_points": "above the best row, points",
+    "above_best_points": "above the best row of the same lossy step, points",
     "above_low_points": "95 % interval of the difference from, points",
     "above_high_points": "to, points",
     "bits_per_parameter": "bits/parameter",
@@ -25,7 +25,7 @@ COLUMNS: dict[str, str] = {
     "parameters_per_second": "parameters/s (higher is faster)",
     "psnr_db": "PSNR, dB (higher is better; empty: lossless)",
     "published_percent": "% of raw that the published code would count",
-    "pareto": "no other row is better in both bits and tokens",
+    "pareto": "no other row of its lossy step is better in both bits and tokens",
 }
 
 
@@ -36,12 +36,12 @@ def comparison_table(found: Comparison, labels: Mapping[int, str]) -> list[dict[
         found: what is known so far.
         labels: what the settings are called, by number.
     """
-    best = next(iter(found.sorted_rows), None)
     rows: list[dict[str, Any]] = []
     for row in found.rows:
         report, totals = row.report, row.report.totals
         low, high = totals.rate_ci95 or (None, None)
-        gap = difference(report, best.report) if best and best is not row else None
+        best = found.best_rows[step_of(row)]
+        gap = difference(report, best.report) if best is not row else None
         audit = report.audit
         lossy = report.coding.config.transform != "none"
         rows.append(

@@ -39,6 +39,8 @@ def pareto_front(
         x_title: with its unit.
         x_better: "lower" or "higher".
     """
+    points = _merged(points)
+    middle = max((p.x for p in points), default=0.0) / 2
     figure = go.Figure()
     for chosen, name, symbol in ((True, "on the front", "circle"), (False, "beaten by another", "circle-open")):
         own = [p for p in points if p.on_front == chosen]
@@ -50,7 +52,7 @@ def pareto_front(
                     mode="markers+text",
                     name=name,
                     text=[p.label for p in own],
-                    textposition="top center",
+                    textposition=["middle right" if p.x <= middle else "middle left" for p in own],
                     cliponaxis=False,
                     marker={"size": 10, "symbol": symbol, "color": LINES[0], "line": {"width": 2}},
                     hovertemplate="%{text}: %{y:.2f} bits per parameter, %{x:.3g}<extra></extra>",
@@ -83,6 +85,16 @@ def pareto_front(
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     )
     return figure
+
+
+def _merged(points: Sequence[Point]) -> list[Point]:
+    """Points in the same place as one, with both names."""
+    found: dict[tuple[float, float], Point] = {}
+    for p in points:
+        before = found.get((p.x, p.y))
+        label = p.label if before is None else f"{before.label}, {p.label}"
+        found[p.x, p.y] = Point(label, p.x, p.y, p.on_front or (before is not None and before.on_front))
+    return list(found.values())
 
 
 def rate_distortion(
@@ -121,7 +133,7 @@ def rate_distortion(
     figure.update_layout(
         height=height,
         margin=_MARGIN | {"l": 70},
-        xaxis={"title": {"text": "bits per parameter, side information included (lower is better)"}},
+        xaxis={"title": {"text": "bits per parameter (lower is better)"}},
         yaxis={"title": {"text": "PSNR, dB (higher is better)"}, **ticks},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     )

@@ -61,23 +61,26 @@ def show_comparison(job: str, found: Comparison, labels: Mapping[int, str], titl
 
 
 def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
-    """What the numbers say: the best row, how it stands to the baselines, and what the model adds to counting."""
+    """What the numbers say: the best row of each lossy step, the baselines, what the model adds to counting."""
     from lmgc_core.compare import difference
 
-    best = found.sorted_rows[0]
-    rate = best.report.totals.compression_rate
-    if rate is None:
-        return []
-    lines = [f"Lowest rate: **{plain(labels[best.number])}**, {number(100 * rate)} % of raw."]
-    step = best.report.coding.config.transform
-    verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
-    if verified:
-        strongest = min(verified, key=lambda b: b.compression_rate or 0)
-        gap = rate - (strongest.compression_rate or 0)
-        lines[0] += (
-            f" The best baseline, {plain(strongest.id)}, takes {number(100 * (strongest.compression_rate or 0))} % of "
-            f"the whole file: {points(gap)} for the estimate here."
-        )
+    lines = []
+    for step, best in found.best_rows.items():
+        rate = best.report.totals.compression_rate
+        if rate is None:
+            continue
+        loss = "" if step == "none" else f" at {number(best.report.error.psnr_db)} dB"
+        name = "Lowest rate" if step == "none" else f"After {plain(step)}"
+        line = f"{name}: **{plain(labels[best.number])}**, {number(100 * rate)} % of raw{loss}."
+        verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
+        if verified:
+            strongest = min(verified, key=lambda b: b.compression_rate or 0)
+            gap = rate - (strongest.compression_rate or 0)
+            line += (
+                f" The best baseline, {plain(strongest.id)}, takes {number(100 * (strongest.compression_rate or 0))} % "
+                f"of the whole file: {points(gap)} for the estimate here."
+            )
+        lines.append(line)
     for mixed, counted in _with_and_without_model(found):
         gain = difference(counted.report, mixed.report)
         if gain is None:
@@ -155,7 +158,8 @@ def show_table(rows: list[dict[str, Any]]) -> None:
             "% of raw": st.column_config.NumberColumn(format="%.2f", help=LOWER),
             "above the best, points": st.column_config.NumberColumn(
                 format="%.2f",
-                help="Estimated from the same blocks of both rows: what is hard for both cancels out.",
+                help="Above the best row of the same lossy step, estimated from the same blocks of both: what is "
+                "hard for both cancels out.",
             ),
             "bits per parameter": st.column_config.NumberColumn(format="%.2f", help=LOWER),
             "tokens per parameter": st.column_config.NumberColumn(format="%.2f", help="Fewer is faster."),
@@ -169,7 +173,9 @@ def show_table(rows: list[dict[str, Any]]) -> None:
 
 
 def show_front(found: Comparison, labels: Mapping[int, str]) -> None:
-    """Bits per parameter against tokens per parameter, or against speed."""
+    """Bits per parameter against tokens per parameter, or against speed, among rows of one lossy step."""
+    from lmgc_core.compare import pareto_front, step_of
+
     against = st.segmented_control(
         "Against",
         ["tokens per parameter", "parameters per second"],
@@ -179,22 +185,24 @@ def show_front(found: Comparison, labels: Mapping[int, str]) -> None:
         label_visibility="collapsed",
     )
     by_tokens = against != "parameters per second"
+    steps = list(found.best_rows)
+    step = steps[0] if steps else "none"
+    if len(steps) > 1:
+        step = st.selectbox("After the lossy step", steps, key=state.FRONT_STEP)
     drawn = []
     for row in found.sorted_rows:
         totals, seconds = row.report.totals, row.report.seconds
         x = totals.tokens_per_parameter if by_tokens else row.report.n_parameters_sampled / (seconds or 1)
-        if x is not None and totals.bits_per_parameter is not None:
+        if step_of(row) == step and x is not None and totals.bits_per_parameter is not None:
             drawn.append((row.number, x, totals.bits_per_parameter))
     if not drawn:
         st.caption("Drawn as soon as a row is done.")
         return
-    from lmgc_core.compare import pareto_front
-
     front = pareto_front([(bits, x if by_tokens else -x) for _, x, bits in drawn])
     dots = [Point(plain_label(labels[n]), x, bits, i in front) for i, (n, x, bits) in enumerate(drawn)]
     raw = found.rows[0].report.coding.raw
     width = 8 * raw.raw_bytes / max(raw.n_parameters, 1)
-    verified = [b for b in found.baselines.get("none", ()) if b.verified and b.compression_rate is not None]
+    verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
     best = sorted(verified, key=lambda b: b.compression_rate or 0)[:1]
     figure = compare_figures.pareto_front(
         dots,

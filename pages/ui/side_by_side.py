@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages.ui import data, selection, state
 from pages.ui.colour import bits_range
-from pages.ui.format import count, number, plain
+from pages.ui.format import count, number
 from pages.ui.strips import strip_of
 from pages.ui.token_strip import show_token_strip
 from pages.ui.work import Measured
@@ -41,7 +41,6 @@ def show_side_by_side(found: Comparison, labels: Mapping[int, str]) -> None:
                 names,
                 index=min(side, len(names) - 1),
                 key=(state.LEFT, state.RIGHT)[side],
-                format_func=plain,
             )
             _show_side(chosen, choices[chosen], side)
 

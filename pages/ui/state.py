@@ -58,6 +58,7 @@ COMPARED = "compared"
 COMPARED_PRIORS = "priors"
 COMPARED_STEPS = "lossy_steps"
 FRONT_AGAINST = "against"
+FRONT_STEP = "front_step"
 LEFT, RIGHT = "left", "right"  # two rows side by side
 HANDED_OVER = "handed_over"
 NETWORK = "network"
