@@ -150,7 +150,7 @@ def preset(name: Preset, **explicit: Any) -> CodecConfig:
     base: dict[str, Any] = asdict(preset_serialization(name, DTYPES["float32"]))
     if name == "paper":
         base |= {"support": "full", "context_window": 2048}
-    if name == "best":
+    if name in ("lean", "best"):
         base |= {"prior": "mix"}
     return CodecConfig(**{**base, **explicit}, preset=name, explicit=tuple(sorted(explicit)))
 

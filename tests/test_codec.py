@@ -19,7 +19,7 @@ from lmgc_core.settings import CodecConfig, preset
 
 CONFIGS = [
     preset("paper", context_window=1024),
-    preset("lean"),
+    preset("lean", prior="llm"),
     preset("best", prior="llm"),
     CodecConfig(planes="high", alphabet="iso", separator="comma+space", group_size=1, line="auto"),
     CodecConfig(alphabet="float", separator="semicolon"),

@@ -25,8 +25,8 @@ from pages.ui.frame import show_error
 DEFAULT_SAMPLE = "convnet_mnist_step60"
 PRESETS = ("best", "lean", "paper")
 PRESET_HELP = (
-    "best: fewest bits, about two tokens a parameter, predicted by the model and by counting together. "
-    "lean: the model alone on the fewest tokens, so the fastest. "
+    "best: fewest bits, about two tokens a parameter. lean: the fewest tokens, so the fastest. In both the model and "
+    "counting predict together. "
     "paper: the authors' format, every byte as hexadecimal text."
 )
 LABELS: dict[str, str] = {
