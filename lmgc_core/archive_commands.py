@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from lmgc_core.errors import (
 from lmgc_core.options import codec_config, file_options, run_options
 from lmgc_core.settings import asks_model
 from lmgc_core.terminal import ProgressLine, check_target, emit, figure, say
+from lmgc_core.whole_file import write_whole
 
 if TYPE_CHECKING:
     from lmgc_core.archive_decoding import ArchiveProgress
@@ -54,7 +54,10 @@ def run_compress(arguments: argparse.Namespace) -> int:
             verify=arguments.verify,
             on_progress=lambda now: show_archive(progress, now),
         )
-    write_whole(target, made.archive)
+    try:
+        write_whole(target, made.archive)
+    except OSError as error:
+        raise UnsupportedInput(f"{target}: cannot be written ({error.strerror or error})") from None
     found = made.report
     if arguments.json:
         emit(found)
@@ -189,20 +192,3 @@ def read_archive(name: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UnsupportedInput(f"{name}: cannot be read ({error.strerror or error})") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all.
-
-    Raises:
-        UnsupportedInput: when the folder cannot be written to.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        try:
-            partial.write_bytes(content)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise UnsupportedInput(f"{path}: cannot be written ({error.strerror or error})") from None

@@ -305,8 +305,7 @@ class Gradient:
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
-        some = ", ".join(repr(t.name) for t in self.tensors[:8])
-        raise InvalidSetting(f"no tensor is called {name!r}; there are {some}")
+        raise InvalidSetting(no_such_tensor(name, [t.name for t in self.tensors]))
 
     def select(self, names: Sequence[str]) -> Gradient:
         """Only the named tensors, in file order; all of them for an empty list."""
@@ -314,6 +313,21 @@ class Gradient:
             return self
         chosen = {self.tensor(n).name for n in names}
         return Gradient(tuple(t for t in self.tensors if t.name in chosen), self.name, self.warnings, self.metadata)
+
+
+def no_such_tensor(name: str, names: Sequence[str]) -> str:
+    """The line for a name that is not there, with some that are.
+
+    >>> no_such_tensor("x", ["a", "b"]), no_such_tensor("x", [""])
+    ("no tensor is called 'x'; there are 'a', 'b'", "no tensor is called 'x'; the only one has no name")
+    """
+    if list(names) == [""]:
+        there = "the only one has no name"
+    elif names:
+        there = f"there are {', '.join(map(repr, names[:8]))}" + (f" and {len(names) - 8} more" * (len(names) > 8))
+    else:
+        there = "there is none at all"
+    return f"no tensor is called {name!r}; {there}"
 
 
 def exponent_field(words: Words, dtype: DType) -> npt.NDArray[np.int64]:

@@ -16,6 +16,7 @@ import numpy as np
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.report import Report
 from lmgc_core.report_html import report_html
+from lmgc_core.whole_file import write_whole
 
 
 def json_bytes(report: Report) -> bytes:
@@ -62,9 +63,7 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> None:
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name, content in REPORT_FILES.items():
-            partial = target / f".{name}.{os.getpid()}.partial"
-            partial.write_bytes(content(report))
-            os.replace(partial, target / name)
+            write_whole(target / name, content(report))
     except OSError as error:
         raise UnsupportedInput(f"{target}: the report cannot be written there ({error.strerror or error})") from None
 

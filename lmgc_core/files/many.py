@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from lmgc_core.files.source import Source, make_source
-from lmgc_core.gradient import TensorSpec, Words
+from lmgc_core.gradient import Tensor, TensorSpec, Words
+from lmgc_core.slices import cut_spec, cut_tensor, wanted_slices
 
 MAX_FILES = 10_000
 
@@ -67,6 +69,35 @@ def combine(label: str, sources: Sequence[Source], notes: Sequence[str] = ()) ->
         yield from source.chunks(name)
 
     return make_source(label, "folder", specs, fetch, stream=stream, metadata=metadata, notes=said, refused=refused)
+
+
+def with_slices(source: Source, names: Sequence[str]) -> Source:
+    """The source with the slices among `names` (`w[3, :, 0]`) as tensors beside the whole ones.
+
+    Raises:
+        InvalidSetting: for a slice that does not fit its tensor.
+    """
+    cuts = {name: (whole, index) for name, whole, index in wanted_slices(names, source.specs)}
+    if not cuts:
+        return source
+    specs = [
+        *source.specs,
+        *(TensorSpec(name, whole.dtype, cut_spec(whole, index).shape) for name, (whole, index) in cuts.items()),
+    ]
+
+    def fetch(spec: TensorSpec) -> Words:
+        if spec.name not in cuts:
+            return source.fetch(spec)
+        whole, index = cuts[spec.name]
+        return cut_tensor(Tensor(whole, source.fetch(whole)), index).words
+
+    def stream(spec: TensorSpec) -> Iterator[Words]:
+        if spec.name in cuts:
+            yield fetch(spec)
+        else:
+            yield from source.chunks(spec.name)
+
+    return replace(source, specs=tuple(specs), fetch=fetch, stream=stream)
 
 
 def _inside(prefix: str, name: str) -> str:

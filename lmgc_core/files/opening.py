@@ -12,7 +12,7 @@ from pathlib import Path
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.csv_file import open_csv
 from lmgc_core.files.file_bytes import FileBytes
-from lmgc_core.files.many import combine, folder_members
+from lmgc_core.files.many import combine, folder_members, with_slices
 from lmgc_core.files.npy import open_npy
 from lmgc_core.files.npz import open_npz
 from lmgc_core.files.raw import open_raw
@@ -80,7 +80,7 @@ def open_source(
         raw_dtype: type of values in files that do not say it (raw, csv, V1/V2/f1 in .npy).
         raw_byte_order: order of a raw value's bytes.
         raw_offset: bytes before the first raw value.
-        tensors: the only names wanted; limits then count these alone.
+        tensors: the only names wanted, or slices of them (`w[3, :, 0]`); limits then count these alone.
         max_bytes: most bytes that compressed, repeated or sparse values may declare.
         label: the file's name in messages, where it differs from the path (uploads).
 
@@ -90,13 +90,12 @@ def open_source(
     """
     options = ReadOptions(raw_dtype, raw_byte_order, raw_offset, tuple(tensors), max_bytes)
     if isinstance(path, str | os.PathLike):
-        return _open_path(Path(path), options, label)
+        return with_slices(_open_path(Path(path), options, label), tensors)
     sources = [_open_path(Path(p), options, None) for p in path]
-    if len(sources) == 1:
-        return sources[0]
     if not sources:
         raise UnsupportedInput("no files were given; give at least one")
-    return combine(label or f"{sources[0].label} and {len(sources) - 1} more", sources)
+    several = f"{sources[0].label} and {len(sources) - 1} more"
+    return with_slices(sources[0] if len(sources) == 1 else combine(label or several, sources), tensors)
 
 
 def _open_path(path: Path, options: ReadOptions, label: str | None) -> Source:

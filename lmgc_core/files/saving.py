@@ -6,7 +6,6 @@ Law: `load_gradient(save_gradient(g, p))` has the bits of g. A file appears whol
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.gradient import Gradient, Tensor
+from lmgc_core.whole_file import whole_file
 
 RESERVED_NAME = "__metadata__"
 
@@ -35,22 +35,13 @@ def save_gradient(gradient: Gradient, path: str | os.PathLike[str]) -> Path:
     if write is None:
         raise UnsupportedInput(f"{target.name}: end the name in one of {', '.join(WRITERS)}")
     try:
-        handle, name = tempfile.mkstemp(prefix=".writing-", suffix=target.suffix, dir=target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise UnsupportedInput(f"{target.name}: cannot be written: {error.strerror}") from error
-    temporary = Path(name)
-    try:
         _check_names(gradient)
-        write(gradient, temporary)
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, target)
+        with whole_file(target) as temporary:
+            write(gradient, temporary)
     except OSError as error:
         raise UnsupportedInput(f"{target.name}: cannot be written: {error.strerror or error}") from error
     except UnsupportedInput as error:
         raise UnsupportedInput(f"{target.name}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 
@@ -60,12 +51,6 @@ def _check_names(gradient: Gradient) -> None:
             tensor.name.encode()
         except UnicodeEncodeError:
             raise UnsupportedInput(f"the name {tensor.name!r} is no valid text; rename that tensor") from None
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _write_safetensors(gradient: Gradient, path: Path) -> None:

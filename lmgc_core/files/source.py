@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from lmgc_core.errors import InvalidSetting, LmgcError, UnsupportedInput
-from lmgc_core.gradient import DTYPES, DType, Tensor, TensorSpec, Words
+from lmgc_core.gradient import DTYPES, DType, Tensor, TensorSpec, Words, no_such_tensor
 
 CHUNK_BYTES = 8 << 20
 DEFAULT_MAX_BYTES = 1_000_000_000
@@ -35,7 +35,7 @@ class ReadOptions:
         raw_dtype: element type of files that do not say theirs (raw, csv, V1/V2/f1 in .npy); None is "not said".
         raw_byte_order: order of a raw value's bytes.
         raw_offset: bytes to skip before the first raw value.
-        tensors: the only tensors wanted; empty is all of them.
+        tensors: the only tensors wanted, or slices of them; empty is all.
         max_bytes: largest declared size of what a file stores compressed, repeated or sparse.
     """
 
@@ -61,8 +61,8 @@ class ReadOptions:
         return None if self.raw_dtype is None else DTYPES[self.raw_dtype]
 
     def wants(self, name: str) -> bool:
-        """Whether the tensor of that name is among the chosen ones."""
-        return not self.tensors or name in self.tensors
+        """Whether the tensor of that name, or a slice of it, is among the chosen ones."""
+        return not self.tensors or any(chosen == name or chosen.startswith(f"{name}[") for chosen in self.tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,7 @@ class Source:
                 return spec
         if name in self.refused:
             raise UnsupportedInput(f"{self.label}: {name!r}: {self.refused[name]}")
-        some = ", ".join(repr(s.name) for s in self.specs[:8])
-        raise InvalidSetting(f"{self.label}: no tensor is called {name!r}; there are {some}")
+        raise InvalidSetting(f"{self.label}: {no_such_tensor(name, [s.name for s in self.specs])}")
 
     def read(self, name: str) -> Tensor:
         """The tensor of that name, its words mapped from the file where they stand ready there."""

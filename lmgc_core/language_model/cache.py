@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lmgc_core.errors import Cancelled, ModelUnavailable
+from lmgc_core.whole_file import write_whole
 
 LOCK_POLL_SECONDS = 0.2
 
@@ -98,7 +99,4 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, content: Any) -> None:
     """Writes a small JSON file in one step; a reader sees the old or the new content, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-    os.replace(temporary, path)
+    write_whole(path, json.dumps(content, indent=1).encode())

@@ -7,7 +7,6 @@ random order, so the header is put in the order of its names afterwards.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.gradient import Gradient
+from lmgc_core.whole_file import whole_file
 
 
 def save_record(gradient: Gradient, path: Path | str, metadata: Mapping[str, str]) -> int:
@@ -32,18 +32,11 @@ def save_record(gradient: Gradient, path: Path | str, metadata: Mapping[str, str
     from safetensors.numpy import save_file
 
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     arrays = {tensor.name: np.ascontiguousarray(tensor.array).reshape(tensor.shape) for tensor in gradient}
     try:
-        try:
-            temporary.touch()
-            mode = temporary.stat().st_mode  # safetensors would leave a file that only its owner reads
+        with whole_file(path) as temporary:
             save_file(arrays, temporary, dict(metadata))
-            temporary.chmod(mode)
             _sort_header(temporary)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
         raise UnsupportedInput(f"{path.name} could not be written: {error}") from error
     return path.stat().st_size
