@@ -75,7 +75,8 @@ def measured(arguments: argparse.Namespace) -> dict[str, object]:
 
     report, n = result.report, result.report["n_tokens"]
     return {
-        "model": model.id, "sample": sample.path.stem, "preset": arguments.preset, "prior": config.prior, "values": len(words[0]),
+        "model": model.id, "sample": sample.path.stem, "preset": arguments.preset, "prior": config.prior,
+        "values": len(words[0]),
         "windows": len(windows), "segment": config.segment, "tokens": n, "support": len(support),
         "threads": arguments.threads,
         "scoring_tokens_per_second": round(n / scoring, 1),
