@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
-from pages.ui import before, data, forms, headline, state
+from pages.ui import before, data, forms, headline, slicing, sources, state
 from pages.ui.data import Loaded
 from pages.ui.format import count, plain
 from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
@@ -19,14 +19,13 @@ from pages.ui.work import Measured, measure_work, submit_baselines
 
 def settings(loaded: Loaded) -> tuple[Gradient, CodecConfig | None, int]:
     """The sidebar below the gradient: everything a run depends on. None where settings do not fit."""
-    names = forms.tensors_form(loaded.gradient)
-    gradient = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
+    gradient = slicing.chosen_form(loaded.gradient)
     model = forms.model_form()
     name, explicit = forms.serialization_form(forms.main_dtype(gradient, ()))
     transform = forms.transform_form()
     try:
         config = forms.codec_config(model, name, explicit, transform, int(state.get(state.SEED)))
-        found = data.preview(gradient.digest, gradient, repr(config), config, False)
+        found = data.preview(gradient.identity, gradient, repr(config), config, False)
     except LmgcError as error:
         show_error(error)
         forms.sample_form(None)
@@ -37,15 +36,19 @@ def settings(loaded: Loaded) -> tuple[Gradient, CodecConfig | None, int]:
     return gradient, config, limit
 
 
-def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
+def show_empty(whole: Gradient, gradient: Gradient, config: CodecConfig | None) -> None:
     """Before any run: tensors, histograms, and the text a model would read."""
     if config is not None:
         st.caption("Press Run to see what the model finds surprising.")
         with_tokens = data.tokenizer_if_here(config.model) is not None
         try:
-            before.show_preview(data.preview(gradient.digest, gradient, repr(config), config, with_tokens), with_tokens)
+            before.show_preview(
+                data.preview(gradient.identity, gradient, repr(config), config, with_tokens), with_tokens
+            )
         except LmgcError as error:
             show_error(error)
+    st.markdown("**Tensors**")
+    before.show_tensor_table(whole.identity, whole, choose=True)
     tensor = max(gradient, key=lambda t: t.n_parameters)
     if len(gradient) > 1:
         names = [t.name for t in gradient]
@@ -55,17 +58,17 @@ def show_empty(gradient: Gradient, config: CodecConfig | None) -> None:
     after = None
     if config is not None and config.transform != "none":
         try:
-            values, error, side_bytes = data.after_lossy_step(gradient.digest, gradient, config.transform, config.seed)
+            values, error, side_bytes = data.after_lossy_step(
+                gradient.identity, gradient, config.transform, config.seed
+            )
             after = values.tensor(tensor.name)
             before.show_lossy_step(error, side_bytes, gradient.n_parameters, config.transform)
         except LmgcError as refused:
             show_error(refused)
-    before.show_histograms(tensor, gradient.digest, after, config.transform if config else "none")
-    st.markdown("**Tensors**")
-    before.show_tensor_table(gradient.digest, gradient)
+    before.show_histograms(tensor, gradient.identity, after, config.transform if config else "none")
 
 
-def show_results(subject: Measured | None, gradient: Gradient, config: CodecConfig | None) -> None:
+def show_results(subject: Measured | None, whole: Gradient, gradient: Gradient, config: CodecConfig | None) -> None:
     """The run on the screen, polled while it is active; the empty state if there is none."""
     manager = data.jobs()
     wanted = job_id("measure", subject.facts) if subject else None
@@ -75,11 +78,11 @@ def show_results(subject: Measured | None, gradient: Gradient, config: CodecConf
         if (
             older is not None
             and isinstance(older.subject, Measured)
-            and older.subject.gradient.digest == gradient.digest
+            and older.subject.gradient.identity == gradient.identity
         ):
             shown = older
     if shown is None:
-        show_empty(gradient, config)
+        show_empty(whole, gradient, config)
         return
     state.set_job(state.RUN, shown.id)
     baselines = submit_baselines(manager, shown.subject.gradient) if shown.phase == "done" else None
@@ -98,7 +101,7 @@ def show_results(subject: Measured | None, gradient: Gradient, config: CodecConf
 
 page_frame("Analyze", "How many bits does a language model need, and where?")
 with st.sidebar:
-    loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.RUN))
+    loaded = sources.gradient_form() or data.loaded_from_run(state.current_job(state.RUN))
     if loaded is None:
         st.stop()
     gradient, config, limit = settings(loaded)
@@ -123,7 +126,7 @@ if button.button("Run", type="primary", key="run_button", disabled=subject is No
     except LmgcError as error:
         show_error(error)
 try:
-    show_results(subject, gradient, config)
+    show_results(subject, loaded.gradient, gradient, config)
 except LmgcError as error:
     show_error(error)
 except MemoryError as error:

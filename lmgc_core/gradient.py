@@ -287,6 +287,14 @@ class Gradient:
             state.update(np.ascontiguousarray(tensor.words).data)
         return state.hexdigest()
 
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 over names, dtypes, shapes and bytes in file order, hex: equal only for what is equal in all."""
+        state = hashlib.sha256()
+        for tensor in self.tensors:
+            state.update(repr((tensor.name, tensor.dtype.name, tensor.shape, tensor.digest)).encode("utf-8", "replace"))
+        return state.hexdigest()
+
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.tensor(name).array
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import DTYPES, Tensor
-from pages.ui import forms, playground, state
+from pages.ui import playground, sources, state
 from pages.ui.frame import page_frame, show_error
 from pages.ui.variants import show_values, show_variant, variant_form
 
@@ -24,7 +24,7 @@ def values_form() -> Tensor | None:
         bind="query-params",
     )
     if source == "from a gradient":
-        loaded = forms.gradient_form()
+        loaded = sources.gradient_form()
         n = st.select_slider("First values", [8, 16, 32, 64, 128, 432], value=32, key=state.N_VALUES)
         return playground.first_values(loaded.gradient, int(n)) if loaded else None
     dtype = st.selectbox(

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
-from pages.ui import data, forms, headline, state
+from pages.ui import data, forms, headline, slicing, sources, state
 from pages.ui.compare_form import compared_form
 from pages.ui.compared import show_comparison
 from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
@@ -17,18 +17,17 @@ from pages.ui.work import Compared, compare_work
 
 def subject_form() -> Compared | None:
     """The sidebar: the gradient, the model, the settings and the sample."""
-    loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.COMPARISON))
+    loaded = sources.gradient_form() or data.loaded_from_run(state.current_job(state.COMPARISON))
     if loaded is None:
         return None
-    names = forms.tensors_form(loaded.gradient)
-    gradient = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
+    gradient = slicing.chosen_form(loaded.gradient)
     model = forms.model_form()
     try:
         configs = tuple(compared_form(model))
     except LmgcError as error:
         show_error(error)
         return None
-    limit, _ = forms.sample_form(data.n_blocks(gradient.digest, gradient))
+    limit, _ = forms.sample_form(data.n_blocks(gradient.identity, gradient))
     return Compared(gradient, loaded.title, configs, limit)
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions, asks_model
-from pages.ui import data, forms, headline, state
+from pages.ui import data, headline, sources, state
 from pages.ui.archive_making import making_form, show_before, show_making, show_subject
 from pages.ui.archive_opening import (
     decoding_form,
@@ -26,7 +26,7 @@ from pages.ui.work import submit_baselines
 def make_page(manager: JobManager) -> None:
     """The chosen gradient on the left, its archive and the proof on the right."""
     with st.sidebar:
-        loaded = forms.gradient_form() or data.loaded_from_run(state.current_job(state.ARCHIVE))
+        loaded = sources.gradient_form() or data.loaded_from_run(state.current_job(state.ARCHIVE))
         if loaded is None:
             st.stop()
         gradient, subject, forecast = making_form(loaded)

@@ -153,7 +153,9 @@ def test_tensor_rows_describe_each_tensor() -> None:
     gradient = Gradient.from_arrays({"<b>w</b>": np.float32([[0, 3], [4, NAN]]), "i": np.int8([1])})
     first, second = histograms.tensor_rows(gradient)
     assert (first["tensor"], first["zeros %"], first["not finite"]) == ("<b>w</b>", 25.0, 1)
-    assert first["root mean square"] == pytest.approx(np.sqrt(25 / 3))
+    assert (first["min"], first["max"], first["shape"]) == (0.0, 4.0, "2×2")
+    assert first["mean"] == pytest.approx(7 / 3)
+    assert first["std"] == pytest.approx(np.std([0, 3, 4]))
     assert second["dtype"] == "int8"
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig
-from pages.ui import data, forms, state
+from pages.ui import data, forms, slicing, state
 from pages.ui.archive_forecast import Ahead, ArchiveForecast, fitting, forecast_archive, look_ahead
 from pages.ui.archive_made import show_made
 from pages.ui.archive_work import ToMake, leading_part
@@ -27,8 +27,7 @@ PROOFS = {"auto": "a part if long", "all": "everything"}
 
 def making_form(loaded: Loaded) -> tuple[Gradient, ToMake | None, ArchiveForecast | None]:
     """The sidebar below the gradient: what goes into the archive. None where settings do not fit."""
-    names = forms.tensors_form(loaded.gradient)
-    chosen = data.selected(loaded.gradient.digest, loaded.gradient, tuple(names))
+    chosen = slicing.chosen_form(loaded.gradient)
     model = forms.model_form()
     name, explicit = forms.serialization_form(forms.main_dtype(chosen, ()))
     transform = forms.transform_form()
@@ -62,7 +61,7 @@ def making_form(loaded: Loaded) -> tuple[Gradient, ToMake | None, ArchiveForecas
                 model, name, {**explicit, "context_window": SHORT_WINDOW}, transform, config.seed
             )
         with_tokens = data.tokenizer_if_here(config.model) is not None
-        found = data.preview(gradient.digest, gradient, repr(config), config, with_tokens)
+        found = data.preview(gradient.identity, gradient, repr(config), config, with_tokens)
     except LmgcError as error:
         show_error(error)
         return gradient, None, None
@@ -129,7 +128,7 @@ def show_subject(subject: ToMake) -> None:
         st.caption("SHA-256 of these values")
         st.code(gradient.digest, language=None, wrap_lines=True)
     with_tokens = data.tokenizer_if_here(config.model) is not None
-    show_preview(data.preview(gradient.digest, gradient, repr(config), config, with_tokens), with_tokens)
+    show_preview(data.preview(gradient.identity, gradient, repr(config), config, with_tokens), with_tokens)
 
 
 def show_making(manager: JobManager, job: JobView, baselines: JobView | None, kept: JobView | None) -> None:

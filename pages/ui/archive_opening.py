@@ -273,7 +273,7 @@ def show_decoded(job: JobView) -> None:
                     continue
                 _show_download(gradient, subject.opened.name, suffix, about)
     st.markdown("**What came back**")
-    show_tensor_table(gradient.digest, gradient)
+    show_tensor_table(gradient.identity, gradient)
 
 
 def _show_download(gradient: Gradient, name: str, suffix: str, about: str) -> None:

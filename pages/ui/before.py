@@ -2,42 +2,109 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
+from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import Gradient, Tensor
-from pages.ui import data, figures
+from pages.ui import data, figures, histograms, state
 from pages.ui.data import Preview
 from pages.ui.format import (
     count,
+    counted,
     number,
     plain,
     size,
     visible,
 )
+from pages.ui.frame import show_error
+from pages.ui.incoming import Opened
 from pages.ui.token_strip import PAGE_TOKENS, Strip, show_token_strip
 
 if TYPE_CHECKING:
     from lmgc_core.transforms import ErrorReport
 
+FIGURES_BYTES = 64 << 20  # as for `inspect`
+LONGEST_TABLE = 10_000
+FINITE = "Over finite values."
 
-def show_tensor_table(digest: str, gradient: Gradient) -> None:
-    """The tensors of a gradient, with zeros and sizes."""
-    rows = data.tensor_rows(digest, gradient)
-    st.dataframe(
-        pd.DataFrame(rows[:10_000]),
-        hide_index=True,
-        height=min(330, 38 + 35 * len(rows)),
-        column_config={
+
+def show_tensor_table(identity: str, gradient: Gradient, choose: bool = False) -> None:
+    """The tensors of a gradient: what each is, and the figures of its values, for large ones on request.
+
+    Args:
+        identity: the gradient's.
+        gradient: its tensors.
+        choose: rows can be ticked and taken as the tensors to analyse.
+    """
+    full = gradient.raw_bytes <= FIGURES_BYTES or state.get(state.FIGURES) == identity
+    show_rows(data.tensor_rows(identity, gradient, full), len(gradient) > 1 and choose)
+    if not full and st.button(f"Compute the figures (reads {size(gradient.raw_bytes)})", key="compute_figures"):
+        state.put(state.FIGURES, identity)
+        st.rerun()
+
+
+def show_large_file(opened: Opened, token: Any) -> None:
+    """The tensors of a file that is too large to be read unasked; their figures on request, read in pieces."""
+    from lmgc_core.files.inspection import describe
+
+    st.markdown(
+        f"**{plain(opened.title)}** holds {size(opened.raw_bytes)} in {counted(len(opened.specs), 'tensor')}. "
+        "Choose in the sidebar which to read."
+    )
+    known = state.get(state.FIGURES)
+    figures = known[1] if isinstance(known, tuple) and known[0] == token else {}
+    show_rows(histograms.spec_rows(opened.specs[:LONGEST_TABLE], figures), False)
+    if figures or not st.button(f"Compute the figures (reads {size(opened.raw_bytes)})", key="compute_figures"):
+        return
+    bar, found = st.progress(0.0), {}
+    try:
+        for i, spec in enumerate(opened.specs):
+            bar.progress(i / len(opened.specs), text=f"{count(i)} of {count(len(opened.specs))}")
+            found |= {row["name"]: row for row in describe(opened.source, [spec], True)["tensors"]}
+    except LmgcError as error:
+        show_error(error)
+        return
+    state.put(state.FIGURES, (token, found))
+    st.rerun()
+
+
+def show_rows(rows: list[dict[str, Any]], choose: bool) -> None:
+    """A table of tensors; with `choose` its ticked rows become the chosen ones."""
+    ticked: list[int] = []
+    table = {
+        "data": pd.DataFrame(rows[:LONGEST_TABLE]),
+        "hide_index": True,
+        "height": min(330, 38 + 35 * max(len(rows), 1)),
+        "column_config": {
             "parameters": st.column_config.NumberColumn(format="localized"),
             "bytes": st.column_config.NumberColumn(format="localized"),
-            "zeros %": st.column_config.NumberColumn(format="%.3g"),
-            "root mean square": st.column_config.NumberColumn(format="%.3g"),
+            "not finite": st.column_config.NumberColumn(format="localized", help="NaN and infinite values."),
+            "zeros %": st.column_config.NumberColumn(format="%.3g", help="Share of +0 and -0."),
+            **{
+                name: st.column_config.NumberColumn(format="%.3g", help=FINITE)
+                for name in ("min", "max", "mean", "std")
+            },
         },
-        alt="Table of tensors with shape, type, sizes, share of zeros and root mean square",
-    )
+        "placeholder": "–",
+        "alt": "Table of tensors with shape, type, sizes, least, largest and mean value, spread, zeros, not finite",
+    }
+    if choose:
+        event = st.dataframe(**table, key=state.TICKED, on_select="rerun", selection_mode="multi-row")
+        ticked = [i for i in event["selection"]["rows"] if i < len(rows)]
+    else:
+        st.dataframe(**table)
+    if len(rows) > LONGEST_TABLE:
+        st.caption(f"The first {count(LONGEST_TABLE)} of {counted(len(rows), 'tensor')}.")
+    if ticked:
+        names = [str(rows[i]["tensor"]) for i in ticked]
+        st.button(
+            f"Analyse {'this one' if len(names) == 1 else f'these {count(len(names))}'} alone",
+            key="take_ticked",
+            on_click=lambda: state.put(state.TENSORS, names),
+        )
 
 
 def show_histograms(tensor: Tensor, digest: str, after: Tensor | None = None, step: str = "none") -> None:

@@ -1,11 +1,11 @@
-"""What pages show, computed once: cached by digest and settings, never by hashing arrays.
+"""What pages show, computed once: cached by identity and settings, never by hashing arrays.
 
-Arguments that start with an underscore are not part of a cache's key; the digest beside them is.
+Arguments that start with an underscore are not part of a cache's key; the identity beside them is: of names,
+dtypes, shapes and bytes, since equal bytes alone may belong to another shape.
 """
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lmgc_core.transforms import ErrorReport
 
 ROOT = Path(__file__).parents[2]
-UPLOAD_SUFFIXES = ("safetensors", "npy", "npz", "pt", "pth", "bin", "raw", "gguf", "h5", "hdf5", "csv", "txt", "dat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,10 @@ class Preview:
 
 @st.cache_resource(show_spinner=False)
 def jobs() -> JobManager:
-    """The one job manager of this server."""
+    """The one job manager of this server; what a killed server left of uploads is removed before."""
+    from pages.ui.incoming import sweep
+
+    sweep()
     return JobManager()
 
 
@@ -88,38 +90,24 @@ def load_sample(name: str) -> Loaded:
     return Loaded(load_gradient(sample_path(name)), "sample", samples().get(name, name))
 
 
-def load_file(path: Path, name: str, source: str, raw_dtype: str | None) -> Loaded:
-    """A file on this machine. Raises LmgcError for one that cannot be used."""
-    from lmgc_core.files import load_gradient
-
-    gradient = load_gradient(path, raw_dtype=raw_dtype)
-    if not gradient.n_parameters:
-        raise UnsupportedInput(f"{name}: there is not a single value in it; choose a file that holds tensors")
-    return Loaded(replace(gradient, name=name), source, name)
-
-
-def load_upload(name: str, content: bytes, raw_dtype: str | None) -> Loaded:
-    """An uploaded file, spooled under a name of ours with the suffix that says its format."""
-    suffix = Path(name).suffix.lower()
-    suffix = suffix if suffix.lstrip(".") in UPLOAD_SUFFIXES else ".bin"
-    with tempfile.TemporaryDirectory(prefix="lmgc-upload-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / f"upload{suffix}"
-        path.write_bytes(content)
-        try:
-            return load_file(path, name, "upload", raw_dtype)
-        except LmgcError as error:
-            raise type(error)(str(error).replace(str(path), name).replace(path.name, name)) from None
-
-
 @st.cache_resource(show_spinner=False, max_entries=8)
-def selected(digest: str, _gradient: Gradient, names: tuple[str, ...]) -> Gradient:
+def selected(identity: str, _gradient: Gradient, names: tuple[str, ...]) -> Gradient:
     """Only the named tensors; all for none."""
     known = [n for n in names if any(t.name == n for t in _gradient)]
     return _gradient.select(known)
 
 
+@st.cache_resource(show_spinner=False, max_entries=8)
+def cut(identity: str, _gradient: Gradient, part: str) -> Gradient:
+    """A slice, in brackets, of a gradient of one tensor."""
+    from lmgc_core.slices import cut_tensor, parse_slice
+
+    (tensor,) = _gradient.tensors
+    return replace(_gradient, tensors=(cut_tensor(tensor, parse_slice(part, tensor.shape)),))
+
+
 @st.cache_data(show_spinner=False, max_entries=32)
-def n_blocks(digest: str, _gradient: Gradient) -> int:
+def n_blocks(identity: str, _gradient: Gradient) -> int:
     """Blocks of a gradient as it stands."""
     from lmgc_core.blocks import plan_blocks
 
@@ -148,25 +136,25 @@ def loaded_from_run(run: str | None) -> Loaded | None:
 
 
 @st.cache_data(show_spinner=False, max_entries=32)
-def tensor_rows(digest: str, _gradient: Gradient) -> list[dict[str, Any]]:
+def tensor_rows(identity: str, _gradient: Gradient, with_figures: bool = True) -> list[dict[str, Any]]:
     """The table of tensors."""
-    return histograms.tensor_rows(_gradient)
+    return histograms.tensor_rows(_gradient, with_figures)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def value_counts(digest: str, _tensor: Tensor, span: tuple[float, float] | None = None) -> histograms.ValueCounts:
+def value_counts(identity: str, _tensor: Tensor, span: tuple[float, float] | None = None) -> histograms.ValueCounts:
     """Counts by value of one tensor."""
     return histograms.value_counts(_tensor, span)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def exponent_counts(digest: str, _tensor: Tensor) -> histograms.ExponentCounts | None:
+def exponent_counts(identity: str, _tensor: Tensor) -> histograms.ExponentCounts | None:
     """Counts by exponent of one tensor; None for integers."""
     return histograms.exponent_counts(_tensor)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def after_lossy_step(digest: str, _gradient: Gradient, step: str, seed: int) -> tuple[Gradient, ErrorReport, int]:
+def after_lossy_step(identity: str, _gradient: Gradient, step: str, seed: int) -> tuple[Gradient, ErrorReport, int]:
     """What a lossy step leaves, its error over the whole gradient, and the bytes of its side information."""
     from lmgc_core.transforms import measure_error, transform_gradient
 
@@ -212,7 +200,7 @@ def tokenizer_if_here(model: str) -> TextTokenizer | None:
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)
-def preview(digest: str, _gradient: Gradient, settings: str, _config: CodecConfig, with_tokens: bool) -> Preview:
+def preview(identity: str, _gradient: Gradient, settings: str, _config: CodecConfig, with_tokens: bool) -> Preview:
     """The first window of a run with these settings. Raises LmgcError where they do not fit."""
     from lmgc_core.blocks import sample_blocks
     from lmgc_core.plan import prepare

@@ -6,23 +6,16 @@ moves them; only moved ones count as explicit.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
 
-from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import DTYPES, DType, Gradient
 from lmgc_core.settings import CHOICES, CodecConfig, preset
 from pages.ui import data, state
-from pages.ui.data import Loaded
 from pages.ui.format import count, number, plain, size
-from pages.ui.frame import show_error
 
-DEFAULT_SAMPLE = "convnet_mnist_step60"
 PRESETS = ("best", "lean", "paper")
 PRESET_HELP = (
     "best: fewest bits, about two tokens a parameter. lean: the fewest tokens, so the fastest. In both the model and "
@@ -63,132 +56,6 @@ DETAIL_OPTIONS: dict[str, tuple[Any, ...]] = {
 }
 TRANSFORMS = ("none", "fp16", "bf16", "uniform:8", "uniform:4", "topk:0.1")
 LIMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
-
-def gradient_form() -> Loaded | None:
-    """The gradient to look at; the last one that could be read stays when a new one cannot be."""
-    st.subheader("Gradient", anchor=False)
-    options = ["sample", "upload", *(["path"] if state.local_mode() else [])]
-    if data.trained(state.current_job(state.TRAINING)):
-        options.append("made here")
-    if data.unpacked(state.current_job(state.UNPACKED)):
-        options.append("archive")
-    source = st.segmented_control(
-        "Where from",
-        options,
-        default=state.DEFAULTS[state.SOURCE],
-        required=True,
-        key=state.SOURCE,
-        label_visibility="collapsed",
-        bind="query-params",
-    )
-    try:
-        fresh = FROM[source or "sample"]()
-    except LmgcError as error:
-        last = state.get(state.LOADED)
-        show_error(error, f"Still showing: {data.plain_title(last)}." if last else "")
-        return last
-    if fresh is not None:
-        state.put(state.LOADED, fresh)
-        return fresh
-    return state.get(state.LOADED)
-
-
-def _from_sample() -> Loaded | None:
-    titles = data.samples()
-    if not titles:
-        st.caption("No samples are bundled here; upload a file.")
-        return None
-    name = st.selectbox(
-        "Sample",
-        list(titles),
-        index=list(titles).index(DEFAULT_SAMPLE) if DEFAULT_SAMPLE in titles else 0,
-        format_func=lambda n: titles.get(n, n),
-        key=state.SAMPLE,
-        label_visibility="collapsed",
-        bind="query-params",
-    )
-    return data.load_sample(name)
-
-
-def _from_upload() -> Loaded | None:
-    limit = int(st.get_option("server.maxUploadSize"))
-    file = st.file_uploader(
-        f"A file of up to {limit} MB",
-        key=state.UPLOAD,
-        max_upload_size=limit,
-        help="safetensors, npy, npz, PyTorch (weights only), csv, HDF5, GGUF, or raw numbers. "
-        "It stays in this server's memory and is never sent on.",
-    )
-    raw_dtype = _raw_dtype_form()
-    if file is None:
-        return None
-    return _once((file.file_id, raw_dtype), lambda: data.load_upload(file.name, file.getvalue(), raw_dtype))
-
-
-def _from_path() -> Loaded | None:
-    text = st.text_input("File on this computer", key=state.PATH, persist_state="session", placeholder="/path/to/file")
-    raw_dtype = _raw_dtype_form()
-    if not text.strip():
-        return None
-    path = Path(text.strip()).expanduser()
-    stamp = (os.path.getmtime(path), os.path.getsize(path)) if os.path.isfile(path) else None
-    return _once((str(path), stamp, raw_dtype), lambda: data.load_file(path, path.name, "path", raw_dtype))
-
-
-def _once(token: tuple[Any, ...], load: Callable[[], Loaded]) -> Loaded:
-    """What `load` gives, kept until another file is chosen: a page runs again at every touch."""
-    kept = state.get(state.KEPT_FILE)
-    if kept is None or kept[0] != token:
-        kept = (token, load())
-        state.put(state.KEPT_FILE, kept)
-    return kept[1]  # type: ignore[no-any-return]
-
-
-def _from_training() -> Loaded | None:
-    recorded = data.trained(state.current_job(state.TRAINING))
-    steps = [item.step for item in recorded]
-    if not steps:
-        return None
-    step = st.selectbox(
-        "Step",
-        steps,
-        index=len(steps) - 1,
-        key=state.STEP,
-        format_func=lambda n: f"step {n}",
-        bind="query-params",
-    )
-    item = recorded[steps.index(step)]
-    return Loaded(item.gradient, "made here", item.gradient.name)
-
-
-def _from_archive() -> Loaded | None:
-    loaded = data.unpacked(state.current_job(state.UNPACKED))
-    if loaded is not None:
-        st.caption(plain(loaded.title))
-    return loaded
-
-
-def _raw_dtype_form() -> str | None:
-    chosen = st.selectbox(
-        "If the file does not say its type",
-        ["", *DTYPES],
-        format_func=lambda n: n or "refuse it",
-        key=state.RAW_DTYPE,
-        persist_state="session",
-        help="For raw numbers, csv and old .npy files only.",
-    )
-    return chosen or None
-
-
-FROM: dict[str, Callable[[], Loaded | None]] = {
-    "sample": _from_sample,
-    "upload": _from_upload,
-    "path": _from_path,
-    "made here": _from_training,
-    "archive": _from_archive,
-}
 
 
 def tensors_form(gradient: Gradient) -> list[str]:

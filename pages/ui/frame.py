@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from lmgc_core.errors import LmgcError
 from pages.ui.format import plain
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+_MAIN: ContextVar[DeltaGenerator] = ContextVar("main_area")  # of the script run that goes on in this thread
 
 PAGES = (
     ("app.py", "Analyze"),
@@ -55,6 +61,12 @@ def page_frame(title: str, question: str) -> None:
     except (StreamlitAPIException, KeyError):
         pass  # a page started alone as the main script knows no other pages
     st.title(question, anchor=False)
+    _MAIN.set(st.container())
+
+
+def main_area() -> DeltaGenerator:
+    """The top of the page's main area, for what the sidebar has to show there; after `page_frame`."""
+    return _MAIN.get()
 
 
 def analyze_link(key: str, width: Literal["content", "stretch"] = "content", **facts: str) -> None:

@@ -6,16 +6,20 @@ regular thinning is used and stated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lmgc_core.gradient import Gradient, Tensor, exponent_field
+from lmgc_core.files.summary import tensor_figures
+from lmgc_core.gradient import Gradient, Tensor, TensorSpec, exponent_field
+from pages.ui.format import shape
 
 SAMPLE_ABOVE = 4_000_000
 N_BINS = 81
+FIGURES = {"min": "min", "max": "max", "mean": "mean", "std": "std", "n_nonfinite": "not finite"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +108,31 @@ def exponent_counts(tensor: Tensor) -> ExponentCounts | None:
     )
 
 
-def tensor_rows(gradient: Gradient) -> list[dict[str, Any]]:
-    """One row a tensor, in file order: name, dtype, shape, sizes, zeros, non-finite values, root mean square."""
-    rows = []
-    for tensor in gradient:
-        words, _ = _thinned(tensor)
-        with np.errstate(all="ignore"):
-            values = words.view(tensor.dtype.numpy).astype(np.float64)
-            finite = values[np.isfinite(values)]
-            rms = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else None
-        rows.append(
-            {
-                "tensor": tensor.name,
-                "shape": "×".join(map(str, tensor.shape)) or "scalar",
-                "dtype": tensor.dtype.name,
-                "parameters": tensor.n_parameters,
-                "bytes": tensor.raw_bytes,
-                "zeros %": 100 * float((values == 0).mean()) if values.size else None,
-                "not finite": int(values.size - finite.size),
-                "root mean square": rms,
-            }
-        )
-    return rows
+def tensor_rows(gradient: Gradient, with_figures: bool = True) -> list[dict[str, Any]]:
+    """One row a tensor, in file order, as `spec_rows` has them."""
+    return spec_rows(gradient.specs, {t.name: tensor_figures(t) for t in gradient} if with_figures else {})
+
+
+def spec_rows(specs: Sequence[TensorSpec], figures: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a tensor: name, shape, dtype, sizes; extremes, mean, spread, zeros and non-finite values where known.
+
+    Args:
+        specs: the tensors.
+        figures: by name, as `lmgc_core.files` gives them.
+    """
+    return [
+        {
+            "tensor": spec.name,
+            "shape": shape(spec.shape),
+            "dtype": spec.dtype.name,
+            "parameters": spec.n_parameters,
+            "bytes": spec.raw_bytes,
+            **{label: figures.get(spec.name, {}).get(key) for key, label in FIGURES.items()},
+            "zeros %": _percent(figures.get(spec.name, {}).get("zero_fraction")),
+        }
+        for spec in specs
+    ]
+
+
+def _percent(fraction: float | None) -> float | None:
+    return None if fraction is None else 100 * fraction

@@ -104,7 +104,7 @@ def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Rep
     ended = datetime.fromtimestamp(job.finished_at or time.time()).strftime("%Y-%m-%d %H:%M")
     sample = f"{count(len(report.sampled_blocks))} of {count(len(report.coding.blocks))} blocks"
     st.caption(
-        f"{plain(subject.title)}, {sample}, {plain(report.model.id)} ({report.model.dtype} on {report.model.device}), "
+        f"{sample}, {plain(report.model.id)} ({report.model.dtype} on {report.model.device}), "
         f"{duration(report.seconds)}, {ended}"
     )
     if report.complete:

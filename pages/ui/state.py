@@ -18,10 +18,17 @@ SOURCE = "source"  # "sample", "upload", "path", "made here" or "archive"
 SAMPLE = "sample"  # a sample's id in MANIFEST.json
 PATH = "path"
 TENSORS = "tensors"  # names; empty is all
+TICKED = "tensor_rows"  # rows ticked in the table of tensors
+PART = "part"  # "all" or "slice" of the one tensor that is chosen
+SLICE_AXES = "slice_axes"  # with the number of axes: the two that stay
+SLICE = "slice"  # with axis, size and "at" or "range": where the slice lies
+READ = "read"  # names of the tensors to read of a large file
+FIGURES = "figures"  # (identity, the figures of a large file's tensors)
 RAW_DTYPE = "raw_dtype"
 LOADED = "loaded"  # the last gradient that could be read, and where it came from
 UPLOAD = "upload"
-KEPT_FILE = "kept_file"  # (what names an upload or path, the gradient read from it)
+KEPT_FILE = "kept_file"  # (what names an upload or path, the file opened)
+KEPT_READ = "kept_read"  # (the same and the names read, the gradient)
 
 # settings
 MODEL = "model"
@@ -102,9 +109,13 @@ DEFAULTS: dict[str, Any] = {
     SAMPLE: None,
     PATH: "",
     TENSORS: [],
+    PART: "all",
+    READ: [],
     RAW_DTYPE: "",
     LOADED: None,
     KEPT_FILE: None,
+    KEPT_READ: None,
+    FIGURES: None,
     MODEL: DEFAULT_MODEL,
     PRESET: "best",
     PLANES: AS_PRESET,

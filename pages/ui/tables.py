@@ -125,7 +125,7 @@ def show_error_figures(report: Report) -> None:
     st.dataframe(table, hide_index=True, alt="Table of the lossy step's errors")
     step = plain(report.coding.config.transform)
     tensor = max(report.coding.raw, key=lambda t: t.n_parameters)
-    digest = report.coding.raw.digest
+    digest = report.coding.raw.identity
     values = data.value_counts(f"{digest}/{tensor.name}", tensor)
     if values.counts:
         left = report.coding.transformed.values.tensor(tensor.name)
