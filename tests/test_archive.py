@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,15 @@ from lmgc_core.errors import (
 )
 from lmgc_core.exact_scoring import ExactScorer
 from lmgc_core.exception_lists import read_exceptions, write_exceptions
-from lmgc_core.gradient import Gradient
+from lmgc_core.files import load_gradient
+from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.guarded_rounding import GUARD_BITS
 from lmgc_core.language_model import load_model, load_tokenizer
+from lmgc_core.samples import list_samples
 from lmgc_core.segment_bins import SegmentBins
 from lmgc_core.segment_encoding import coding_order
 from lmgc_core.settings import CodecConfig, RunOptions, preset
+from lmgc_core.slices import cut_tensor
 from lmgc_core.transforms import apply_transform
 from tests import archive_cases, tiny_models
 from tests.archive_cases import (
@@ -311,17 +315,31 @@ def test_another_model_is_refused(made: dict[str, Any], tmp_path: Path, tiny_fol
         decompress(made["lean"], stranger)
 
 
-@pytest.mark.parametrize("transform", ["topk:0.5+uniform:4", "fp16", "qsgd:4"])
+TRANSFORMS = (
+    "fp16", "bf16", "fp8", "fp8-e5m2", "uniform:1", "uniform:8", "uniform:4:8", "uniform:16", "qsgd:4", "sign",
+    "topk:0.5", "randk:0.3", "topk:0.5+uniform:4", "randk:0.5+sign", "topk:0.5+bf16",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_lossy_step_is_written_down_and_gives_what_it_promised(tiny_model: Any, transform: str) -> None:
-    gradient = Gradient.from_arrays({"w": np.random.default_rng(1).normal(size=(5, 6)).astype("f4")})
-    result = compress(gradient, tiny_model, small("best", transform=transform, seed=3), verify="all")
+    rng = np.random.default_rng(1)
+    gradient = Gradient.from_arrays(
+        {"w": rng.normal(size=(5, 6)).astype("f4"), "zeros": np.zeros(7, "f4"), "one": np.float32(-3e38)}
+    )
+    config = small("best", transform=transform, seed=3, prior="counts")
+    result = compress(gradient, tiny_model, config, verify="all")
     values, side = apply_transform(transform, gradient, seed=3)
     found = decompress(result, tiny_model)
     assert found.to_bytes() == values.to_bytes()
     assert found.specs == gradient.specs
     assert describe(result)["lossy"]
     assert result.report["sha256"] == values.digest != gradient.digest
-    assert result.report["side_information_bytes"] == side.n_bytes
+    # What a measurement counts, what the report of an archive says, and what stands in it are the same bytes.
+    stored = open_archive(result.archive).header.side
+    assert len(stored) == result.report["side_information_bytes"] == side.n_bytes
+    counted = measure(gradient, tiny_model, config, limit=0)
+    assert counted.side_bits == 8 * side.n_bytes + counted.coding.reference_bits
 
 
 def test_one_tensor_can_be_decoded_alone(made: dict[str, Any], tiny_model: Any) -> None:
@@ -498,9 +516,6 @@ def test_bins_beyond_the_limit_go_to_a_file_and_are_refused_where_it_does_not_fi
 @pytest.mark.model
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_real_model_codes_a_real_gradient(default_model: Any, name: str) -> None:
-    from lmgc_core.files import load_gradient
-    from lmgc_core.samples import list_samples
-
     whole = max(load_gradient(list_samples()[0].path), key=lambda tensor: tensor.n_parameters)
     gradient = Gradient.from_arrays({whole.name: whole.array.reshape(-1)[:24]})
     chosen, explicit = CONFIGS[name]
@@ -509,6 +524,34 @@ def test_the_real_model_codes_a_real_gradient(default_model: Any, name: str) -> 
     gap = abs(result.report["token_code_length_bits"] - result.report["surprisal_bits"])
     assert gap <= max(0.01 * result.report["n_tokens"], 0.005 * result.report["surprisal_bits"])
     assert result.report["n_exceptions"] <= 1 + 0.001 * result.report["n_tokens"]
+
+
+@pytest.mark.model
+@pytest.mark.slow
+@pytest.mark.parametrize("name", archive_cases.PRESETS)
+def test_every_sample_goes_through_every_preset(default_model: Any, name: Any) -> None:
+    """The first values of each sample's two largest tensors, encoded with two threads, decoded with one."""
+    parts = []
+    for sample in list_samples():
+        for tensor in sorted(load_gradient(sample.path), key=lambda t: -t.n_parameters)[:2]:
+            part = cut_tensor(tensor, first_values(tensor.shape, 6))
+            parts.append(Tensor(replace(part.spec, name=f"{sample.name}/{part.name}"), part.words))
+    gradient = Gradient(tuple(parts))
+    assert {t.dtype.name for t in gradient} >= {"float32", "float16", "bfloat16"}
+    result = compress(gradient, default_model, preset(name), options=RunOptions(threads=2), verify="none")
+    found = decompress(result, default_model, options=RunOptions(threads=1, batch_size=3))
+    assert found.specs == gradient.specs
+    assert found.to_bytes() == gradient.to_bytes()
+    assert result.report["n_exceptions"] <= 1 + 0.001 * result.report["n_tokens"]
+
+
+def first_values(shape: tuple[int, ...], n: int) -> tuple[int | slice, ...]:
+    """A slice with the first n values of the innermost axis that has so many, or of what there is."""
+    index: list[int | slice] = [slice(0, 1) for _ in shape]
+    for axis in reversed(range(len(shape))):
+        index[axis] = slice(0, min(n, shape[axis]))
+        n = -(-n // max(shape[axis], 1))
+    return tuple(index)
 
 
 def test_helpers_change_something() -> None:
