@@ -58,11 +58,9 @@ def show_empty(whole: Gradient, gradient: Gradient, config: CodecConfig | None) 
     after = None
     if config is not None and config.transform != "none":
         try:
-            values, error, side_bytes = data.after_lossy_step(
-                gradient.identity, gradient, config.transform, config.seed
-            )
-            after = values.tensor(tensor.name)
-            before.show_lossy_step(error, side_bytes, gradient.n_parameters, config.transform)
+            left = data.after_lossy_step(gradient.identity, gradient, config.transform, config.seed)
+            after = left.values.tensor(tensor.name)
+            before.show_lossy_step(left, gradient.n_parameters, config.transform)
         except LmgcError as refused:
             show_error(refused)
     before.show_histograms(tensor, gradient.identity, after, config.transform if config else "none")

@@ -125,6 +125,13 @@ def run_measure(arguments: argparse.Namespace) -> int:
     say(f"  {figure(rate, '% of raw')} (lower is better{about})")
     say(f"  {figure(totals.tokens_per_parameter, 'tokens/parameter')} (lower is faster)")
     say(f"  {figure(totals.raw_bytes_per_token, 'raw bytes/token')} (higher is better)")
+    if config.transform != "none":
+        error, kept = report.error, report.coding.coded.n_parameters
+        say(
+            f"  after {config.transform}: {kept} of {gradient.n_parameters} values kept, "
+            f"{figure(error.psnr_db, 'dB PSNR')} (higher is better), root mean square error {figure(error.rmse)}, "
+            f"{error.n_flushed} became zero, {error.n_overflowed} overflowed"
+        )
     say(f"  {report.seconds:.1f} s")
     return 0
 

@@ -110,6 +110,35 @@ COVERED: dict[int, tuple[str, ...]] = {
     17: ("test_bug_reports::test_files_of_one_to_64_bytes",),
     # 35: names as HTML or Markdown, as far as messages go
     35: ("test_files_hostile::test_names_with_line_ends_and_marks_stay_one_line",),
+    # 37: zeros and constants under quantisers (torchao 4713)
+    37: (
+        "test_transforms::test_contract_on_any_bits",
+        "test_transforms::test_uniform_error_is_at_most_one_step",
+        "test_transforms::test_quantised_zero_is_the_integer_zero_up_to_seven_bits",
+    ),
+    # 38: top-k by magnitude, ties, how many (pfl-research 65)
+    38: (
+        "test_transforms::test_topk_against_sorting",
+        "test_transforms::test_topk_by_hand",
+        "test_transforms::test_keeping_all_is_the_identity_on_bytes",
+        "test_command_line::test_tokens_measure_and_compare",
+    ),
+    # 39: odd counts of 4-bit values (compressed-tensors 401)
+    39: ("test_transforms::test_four_bits_of_five_by_three_by_hand",),
+    # 40: range of fp16 and fp8 (pytorch 57410)
+    40: ("test_transforms::test_fp16_range_and_counts", "test_transforms::test_e4m3_has_no_infinities"),
+    # 41: bounds and NaN (SZ3 91)
+    41: (
+        "test_transforms::test_uniform_error_is_at_most_one_step",
+        "test_transforms::test_nonfinite_values_are_kept_by_quantisers",
+        "test_transforms::test_uniform_of_huge_and_wide_ranges",
+    ),
+    # 42: random rounding (OneTrainer 804)
+    42: (
+        "test_transforms::test_noise_follows_seed_and_name",
+        "test_transforms::test_qsgd_is_right_on_average",
+        "test_transforms::test_published_seeds_stay_what_they_are",
+    ),
 }
 CASES = [(number, place) for number, places in COVERED.items() for place in places]
 

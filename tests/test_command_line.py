@@ -88,6 +88,8 @@ def test_tokens_measure_and_compare(
     assert "leave --preset or --grid out" in refused(
         capsys, "compare", gradient_file, *tiny, "--grid", "quick", "--preset", "lean"
     )
+    assert main(["measure", gradient_file, *tiny, "--preset", "lean", "--transform", "topk:0.001"]) == 0
+    assert "1 of 200 values kept" in capsys.readouterr().out
     for command in ("tokens", "measure", "compare"):
         assert main([command, gradient_file, *tiny, "--preset", "lean"]) == 0
         assert "w.npy" in capsys.readouterr().out

@@ -24,7 +24,7 @@ from pages.ui.incoming import Opened
 from pages.ui.token_strip import PAGE_TOKENS, Strip, show_token_strip
 
 if TYPE_CHECKING:
-    from lmgc_core.transforms import ErrorReport
+    from pages.ui.data import AfterLossyStep
 
 FIGURES_BYTES = 64 << 20  # as for `inspect`
 LONGEST_TABLE = 10_000
@@ -152,14 +152,15 @@ def show_histograms(tensor: Tensor, digest: str, after: Tensor | None = None, st
             st.caption("Every value is zero, denormal or not finite.")
 
 
-def show_lossy_step(error: ErrorReport, side_bytes: int, n_parameters: int, step: str) -> None:
+def show_lossy_step(left: AfterLossyStep, n_parameters: int, step: str) -> None:
     """One line about a lossy step before any run."""
-    bits = 8 * side_bytes / max(n_parameters, 1)
+    error, bits = left.error, 8 * left.side_bytes / max(n_parameters, 1)
+    kept = f"{count(left.n_coded)} of {count(n_parameters)} values kept; " if left.n_coded != n_parameters else ""
     st.caption(
-        f"After the lossy step {plain(step)}, over everything chosen: PSNR {number(error.psnr_db)} dB (higher is "
+        f"After the lossy step {plain(step)}, over everything chosen: {kept}PSNR {number(error.psnr_db)} dB (higher is "
         f"better), root mean square error {number(error.rmse)}, largest difference {number(error.max_abs)}; "
         f"{count(error.n_flushed)} values became zero, {count(error.n_overflowed)} overflowed. Side information: "
-        f"{size(side_bytes)}, {number(bits)} bits per parameter, counted in every rate."
+        f"{size(left.side_bytes)}, {number(bits)} bits per parameter, counted in every rate."
     )
 
 

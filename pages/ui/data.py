@@ -61,6 +61,23 @@ class Preview:
     n_blocks: int
 
 
+@dataclass(frozen=True, slots=True)
+class AfterLossyStep:
+    """What a lossy step leaves of a gradient.
+
+    Attributes:
+        values: what decoding gives back.
+        error: over the whole gradient.
+        side_bytes: size of its side information.
+        n_coded: values that are serialized; fewer than there are where a sparsifier dropped others.
+    """
+
+    values: Gradient
+    error: ErrorReport
+    side_bytes: int
+    n_coded: int
+
+
 @st.cache_resource(show_spinner=False)
 def jobs() -> JobManager:
     """The one job manager of this server; what a killed server left of uploads is removed before."""
@@ -154,12 +171,14 @@ def exponent_counts(identity: str, _tensor: Tensor) -> histograms.ExponentCounts
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def after_lossy_step(identity: str, _gradient: Gradient, step: str, seed: int) -> tuple[Gradient, ErrorReport, int]:
-    """What a lossy step leaves, its error over the whole gradient, and the bytes of its side information."""
+def after_lossy_step(identity: str, _gradient: Gradient, step: str, seed: int) -> AfterLossyStep:
+    """What a lossy step leaves, and what it costs."""
     from lmgc_core.transforms import measure_error, transform_gradient
 
     made = transform_gradient(step, _gradient, seed=seed)
-    return made.values, measure_error(_gradient, made.values), made.side.n_bytes
+    return AfterLossyStep(
+        made.values, measure_error(_gradient, made.values), made.side.n_bytes, made.coded.n_parameters
+    )
 
 
 # ---- models and text --------------------------------------------------------------------------------------

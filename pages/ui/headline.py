@@ -99,7 +99,7 @@ def show_headline(report: Report, baselines: Sequence[Mapping[str, Any]] | None,
         scope = "The whole file, no estimate"
     if report.coding.config.transform != "none" and report.results:
         config, whole = report.coding.config, report.coding.raw
-        _, error, _ = data.after_lossy_step(whole.identity, whole, config.transform, config.seed)
+        error = data.after_lossy_step(whole.identity, whole, config.transform, config.seed).error
         scope += (
             f". After the lossy step {plain(config.transform)}: PSNR {number(error.psnr_db)} dB ({HIGHER}), "
             f"root mean square error {number(error.rmse)}; its side information is counted"
