@@ -1,6 +1,6 @@
 """Parameters a second and bits a parameter: each preset, and plain transformers on the authors' format.
 
-Writes benchmarks/results/presets.csv. All rows see the same parameters of one bundled tensor, in one run. The peer is
+Writes benchmarks/results/presets.csv. All rows see one bundled tensor, in one run. The peer is
 what the paper's code does with a window: all logits of one window at a time, in fp32. A window of the authors' format
 holds fewer parameters, so the peer sees only the first of them (`--peer-windows`); its rate of work does not change.
 Run from the repository's root: `python -m benchmarks.presets`.
@@ -73,7 +73,7 @@ def main() -> None:
             "n_tokens": n_tokens,
             "tokens_per_parameter": f"{n_tokens / n_parameters:.3f}",
             "bits_per_parameter": f"{bits / n_parameters:.3f}",
-            "compression_rate": f"{bits / n_parameters / 32:.4f}",
+            "compression_rate": f"{bits / n_parameters / 32:.5f}",
             "seconds": f"{seconds:.2f}",
             "tokens_per_second": f"{n_tokens / seconds:.1f}",
             "parameters_per_second": f"{pace:.1f}",
@@ -100,7 +100,7 @@ def main() -> None:
                 "n_tokens": found.n_tokens,
                 "tokens_per_parameter": f"{found.tokens_per_parameter:.3f}",
                 "bits_per_parameter": f"{found.bits_per_parameter:.3f}",
-                "compression_rate": f"{found.compression_rate:.4f}",
+                "compression_rate": f"{found.compression_rate:.5f}",
                 "seconds": f"{timing['seconds']:.2f}",
                 "tokens_per_second": f"{timing['tokens_per_second']:.1f}",
                 "parameters_per_second": f"{timing['parameters_per_second']:.1f}",

@@ -82,13 +82,13 @@ def measure(
     n_tokens = sum(len(w.ids) for w in windows)
     results: dict[int, WindowResult] = {}
 
-    def report() -> Report:
+    def report(looking: bool = False) -> Report:
         return Report(
             coding,
             info,
             tuple(results[i] for i in sorted(results)),
             chosen,
-            len(windows),
+            len(windows) + looking,  # a first look is never the whole
             time.perf_counter() - started,
             settings,
             peak_memory_bytes(),
@@ -97,7 +97,9 @@ def measure(
     def tell(n_done: int) -> None:
         if on_progress is not None:
             done = sum(len(r.surprisal_bits) for r in results.values())
-            on_progress(Progress(n_done, len(windows), done, n_tokens, time.perf_counter() - started, report()))
+            on_progress(
+                Progress(n_done, len(windows), done, n_tokens, time.perf_counter() - started, report(n_done == 0))
+            )
 
     if on_progress is not None and windows and (look := first_look(coding, windows[0], model, config, options)):
         results[0] = look

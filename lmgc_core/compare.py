@@ -7,6 +7,7 @@ mixed with counts share its passes; neither that nor the order of the settings c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -132,13 +133,16 @@ def compare(
 
     Args:
         configs: what to compare; each gives one row, or one line that says why not.
-        limit, seed, options: as for `measure`.
+        limit, options: as for `measure`.
+        seed: of the sample; the first configuration's if not given.
         baselines: whether to run the other compressors, on the whole gradient after each lossy step.
         on_change: called with everything so far after each row, each step's baselines and each control.
         on_progress: called with the number of the settings being measured, and their progress.
         should_stop: asked between batches; what is done is kept.
     """
     found = Comparison()
+    if seed is None and configs:
+        seed = configs[0].seed  # one sample for all rows, whatever seeds their random steps have
 
     def publish(changed: Comparison) -> Comparison:
         if on_change is not None:
@@ -182,7 +186,12 @@ def compare(
         for name in CONTROLS:
             if best is None:
                 break
-            control = run_control(name, gradient, model, best.report.coding.config, seed, options, should_stop)
+            try:
+                control = run_control(name, gradient, model, best.report.coding.config, seed, options, should_stop)
+            except Cancelled:
+                raise
+            except LmgcError:  # the rows are measured; a control that does not fit their settings has no rate
+                control = Control(name, None, False)
             found = publish(replace(found, controls=(*found.controls, control)))
     except Cancelled:
         return publish(replace(found, stopped=True))
@@ -222,7 +231,7 @@ def difference(row: Report, other: Report) -> Estimate | None:
     blocks = sorted(row.per_block.keys() & other.per_block.keys())
     if not blocks or len(row.coding.blocks) != len(other.coding.blocks):
         return None
-    if any(row.per_block[b][1] != other.per_block[b][1] for b in blocks):
+    if not all(math.isclose(row.per_block[b][1], other.per_block[b][1], rel_tol=1e-9) for b in blocks):
         return None
     bits = [row.per_block[b][0] - other.per_block[b][0] for b in blocks]
     found = estimate_rate(bits, [row.per_block[b][1] for b in blocks], len(row.coding.blocks))

@@ -23,7 +23,7 @@ COLUMNS: dict[str, str] = {
     "bits_per_parameter": "bits/parameter",
     "tokens_per_parameter": "tokens/parameter (lower is faster)",
     "parameters_per_second": "parameters/s (higher is faster)",
-    "psnr_db": "PSNR, dB (higher is better; empty: lossless)",
+    "psnr_db": "PSNR, dB (higher is better; empty: no error, or values overflowed)",
     "published_percent": "% of raw that the published code would count",
     "pareto": "no other row of its lossy step is better in both bits and tokens",
 }

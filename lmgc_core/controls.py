@@ -28,7 +28,9 @@ def random_bits(gradient: Gradient, seed: int = 0) -> Gradient:
 def shuffled(gradient: Gradient, seed: int = 0) -> Gradient:
     """The same values in random order within each tensor."""
     rng = np.random.default_rng([seed, 2])
-    tensors = tuple(Tensor(t.spec, rng.permutation(t.words).astype(t.dtype.word, copy=False)) for t in gradient)
+    tensors = tuple(
+        Tensor(t.spec, rng.permutation(np.array(t.words)).astype(t.dtype.word, copy=False)) for t in gradient
+    )
     return Gradient(tensors, f"shuffled {gradient.name}")
 
 

@@ -244,7 +244,9 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Every block of the input was scored."""
+        """Every block of the input was scored, and no window still waits for the mixture of its segment."""
+        if self.coding.config.prior == "mix" and any(r.surprisal_bits is r.llm_surprisal_bits for r in self.results):
+            return False
         return len(self.results) == self.n_windows and len(self.sampled_blocks) == len(self.coding.blocks)
 
     @property

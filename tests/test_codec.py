@@ -106,6 +106,8 @@ def test_progress_streams_partial_reports_and_stopping_keeps_them(tiny_model: An
     assert not seen[0].partial.complete
     # A first look at a short beginning comes before any whole window, with the bits that these tokens keep.
     assert 0 < seen[0].n_tokens_done < 128
+    # What waits for the mixture of its segment is never called complete.
+    assert [p.partial.complete for p in seen].index(True) == len(seen) - 1
     looked = seen[0].partial.results[0].llm_surprisal_bits
     kept_for_good = whole.results[0].llm_surprisal_bits[: len(looked) - 4]
     assert looked[: len(looked) - 4] == pytest.approx(kept_for_good, abs=1e-3)

@@ -147,6 +147,33 @@ def test_the_published_code_counts_too_few_bits(gradient: Gradient, tiny_model: 
     assert measure(gradient, tiny_model, preset("best", prior="counts"), limit=1).audit is None
 
 
+def test_an_empty_tensor_has_controls_too(tiny_model: Any) -> None:
+    gradient = Gradient.from_arrays({"w": np.ones(500, np.float32), "none": np.zeros((0, 3), np.float32)})
+    found = compare(gradient, tiny_model, [preset("best", prior="counts")], limit=1, baselines=False)
+    assert [c.id for c in found.controls] == ["random_bits", "shuffled"]
+    assert all(c.compression_rate for c in found.controls)
+
+
+def test_rows_share_a_sample_whatever_their_seeds(gradient: Gradient, tiny_model: Any) -> None:
+    configs = [preset("best", prior="counts", seed=seed) for seed in (0, 1)]
+    rows = by_number(compare(gradient, tiny_model, configs, limit=2, baselines=False))
+    assert rows[0].sampled_blocks == rows[1].sampled_blocks
+    assert rows[0].totals == rows[1].totals
+
+
+def test_differences_survive_kept_shares_that_are_no_whole_numbers(tiny_model: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.standard_normal(n).astype(np.float32) for name, n in (("a", 997), ("b", 1501))}
+    gradient = Gradient.from_arrays(arrays)
+    step = {"prior": "counts", "transform": "topk:0.7"}
+    wide, narrow = (
+        measure(gradient, tiny_model, preset("best", context_window=n, **step), limit=0) for n in (1024, 96)
+    )
+    gap = difference(narrow, wide)
+    assert gap is not None
+    assert gap.value == pytest.approx(narrow.totals.compression_rate - wide.totals.compression_rate)
+
+
 def test_grids_name_each_setting_once() -> None:
     paper = grid("paper")
     assert len({replace(c, explicit=()) for c in paper}) == len(paper) == 16

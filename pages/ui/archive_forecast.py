@@ -14,7 +14,7 @@ from lmgc_core.settings import asks_model
 from pages.ui.format import duration
 
 ROWS_IN_STEP = 64
-ENCODE_TOKEN_SECONDS = 0.012  # the default model in fp64 on two slow cores
+ENCODE_TOKEN_SECONDS = 0.012  # the default model in fp64, a cautious guess
 STEP_SECONDS = 0.13
 STEP_TOKEN_SECONDS = 0.015
 COUNTED_TOKEN_SECONDS = 0.001  # what counting adds, in either direction

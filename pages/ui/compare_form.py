@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 KINDS = ("own choice", *GRIDS)
 GRID_WORDS = {
-    "quick": "Presets and priors on a few blocks, under a minute.",
+    "quick": "The presets, and what each prior makes of the best one.",
     "paper": "The authors' table: hexadecimal and ISO text with each separator, group sizes, context windows. Several "
     "minutes.",
 }

@@ -69,7 +69,8 @@ def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
         rate = best.report.totals.compression_rate
         if rate is None:
             continue
-        loss = "" if step == "none" else f" at {number(best.report.error.psnr_db)} dB"
+        decibels = None if step == "none" else best.report.error.psnr_db
+        loss = "" if decibels is None else f" at {number(decibels)} dB"
         name = "Lowest rate" if step == "none" else f"After {plain(step)}"
         line = f"{name}: **{plain(labels[best.number])}**, {number(100 * rate)} % of raw{loss}."
         verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
@@ -228,11 +229,14 @@ def show_rate_distortion(found: Comparison, labels: Mapping[int, str]) -> None:
     """Bits against error over the lossy steps, a line for each way of writing and one for the best baseline."""
     curves: dict[str, list[tuple[str, float, float | None]]] = {}
     errors: dict[str, tuple[float | None, float]] = {}
+    undefined: list[str] = []
     for row in found.sorted_rows:
         report, step = row.report, row.report.coding.config.transform
         bits = report.totals.bits_per_parameter
-        loss = None if step == "none" else report.error.psnr_db
-        if bits is None or (step != "none" and loss is None):
+        exact = step == "none" or (report.error.max_abs == 0 and not report.error.n_overflowed)
+        loss = None if exact else report.error.psnr_db
+        if bits is None or (loss is None and not exact):
+            undefined.append(step)
             continue
         coder = labels[row.number].removesuffix(f" · {step}")
         curves.setdefault(coder, []).append((step, bits, loss))
@@ -256,7 +260,12 @@ def show_rate_distortion(found: Comparison, labels: Mapping[int, str]) -> None:
             [(n, s, b, d) for n, pts in curves.items() for s, b, d in pts],
             columns=["coder", "lossy step", "bits_per_parameter", "psnr_db"],
         ),
-        note="Error over the whole file after decoding, in float64; rates of settings are estimates on the sample.",
+        note="Error over the whole file after decoding, in float64; rates of settings are estimates on the sample."
+        + (
+            f" Not drawn, since values overflow: {', '.join(map(plain, dict.fromkeys(undefined)))}."
+            if undefined
+            else ""
+        ),
     )
 
 

@@ -152,7 +152,7 @@ def sweep() -> int:
         folder = entry.with_suffix("")
         lock = FileLock(str(entry), timeout=0)
         with suppress(Timeout, OSError):
-            if entry.stat().st_uid != os.getuid():
+            if hasattr(os, "getuid") and entry.stat().st_uid != os.getuid():
                 continue
             with lock:
                 removed += folder.is_dir()

@@ -43,7 +43,7 @@ def show_run(manager: JobManager, job: JobView, baselines: JobView | None, is_ol
     _show_numbers(report, baselines)
     _show_picture_and_selection(job, report)
     st.markdown("**Tokens**")
-    strips.show_strip(job.id, job.version, report)
+    strips.show_strip(job.id, report)
     _show_small_print(job, report, baselines)
     if job.phase == "done":
         _show_done(manager, job, subject, report)

@@ -56,7 +56,13 @@ def _show_side(name: str, report: Report, side: int) -> None:
         f"({number(bits / n)} bits per parameter of text; the remainder comes on top)"
     )
     span = bits_range(report.tokens["surprisal_bits"])
-    strip = strip_of(f"side/{name}/{len(report.tokens)}", 0, part, report.model.id, selection.model_asked(report))
+    strip = strip_of(
+        f"side/{name}/{hash(part['surprisal_bits'].to_numpy().tobytes())}",
+        0,
+        part,
+        report.model.id,
+        selection.model_asked(report),
+    )
     show_token_strip(strip, span, key=f"side_strip_{side}")
     st.caption(f"Colours from 0 to {span[1]:g} bits.")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lmgc_core.report import Report
 
 
-def show_strip(run: str, version: int, report: Report) -> None:
+def show_strip(run: str, report: Report) -> None:
     """The token strip of the sampled windows, a page at a time."""
     tokens = report.tokens
     if tokens.empty:
@@ -32,7 +32,13 @@ def show_strip(run: str, version: int, report: Report) -> None:
     chosen = state.get(state.SELECTED)
     rows = selection.rows_of(tokens, *chosen) if chosen else ()
     show_token_strip(
-        strip_of(f"{run}/{len(tokens)}/{page}", first, part, report.model.id, selection.model_asked(report)),
+        strip_of(
+            f"{run}/{hash(part['surprisal_bits'].to_numpy().tobytes())}/{page}",
+            first,
+            part,
+            report.model.id,
+            selection.model_asked(report),
+        ),
         span,
         key="strip",
         selected=rows,
