@@ -17,8 +17,6 @@ KINDS = list(WRITERS)
 def kind(request: pytest.FixtureRequest) -> str:
     if request.param == "hdf5":
         pytest.importorskip("h5py")
-    if request.param == "gguf":
-        pytest.importorskip("gguf")
     return request.param
 
 

@@ -65,7 +65,6 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict:
 
 def test_a_short_run_over_all_formats(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
-    pytest.importorskip("gguf")
     found = fuzz(10, 20, tmp_path)
     assert found["faults"] == []
     assert found["opened"] > 10
@@ -76,6 +75,5 @@ def test_a_short_run_over_all_formats(tmp_path: Path) -> None:
 @pytest.mark.timeout(60 * MINUTES + 300)
 def test_a_long_run_over_all_formats(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
-    pytest.importorskip("gguf")
     found = fuzz(60 * MINUTES, SEED, tmp_path)
     assert found["faults"] == []

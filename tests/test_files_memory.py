@@ -5,6 +5,7 @@ Each measurement is made in a process of its own that has imported torch.
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import zipfile
@@ -126,6 +127,23 @@ def test_files_that_lie_cost_little(tmp_path: Path) -> None:
     (tmp_path / "header.npy").write_bytes(npy_bytes(npy_header("'<f4'", (4,)), bytes(16), (2, 0), 0xFFFFFFF0))
     (tmp_path / "g.safetensors").write_bytes((10**9).to_bytes(8, "little") + b'{"a":')
     bomb(tmp_path / "bomb.npz", 1 << 34)
+    (tmp_path / "beyond.safetensors").write_bytes((1 << 40).to_bytes(8, "little") + b'{"a":')
+    with (tmp_path / "garbage.safetensors").open("wb") as file:
+        file.write((100_000_000).to_bytes(8, "little") + b"{")
+        file.truncate(100_000_008)
+    with (tmp_path / "index.json").open("wb") as file:
+        file.write(b'{"weight_map": {')
+        file.writelines(b'"t%d": "s",' % i for i in range(1_500_000))
+    pair = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"a"
+    (tmp_path / "list.gguf").write_bytes(pair + struct.pack("<IIQ", 9, 8, 1 << 40) + bytes(100))
+    (tmp_path / "long.gguf").write_bytes(pair + struct.pack("<IIQ", 9, 8, 2_000_000) + bytes(16_000_000))
+    for name, pickled in {
+        "lists.pt": b"]" * 1_390_000,
+        "dicts.pt": b"}" * 5_000_000,
+        "text.pt": b"X" + struct.pack("<I", 24_000_000) + b"a" * 24_000_000,
+    }.items():
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a/data.pkl", b"\x80\x02" + pickled + b".")
     paths = sorted(tmp_path.iterdir())
     for path, cost in zip(paths, grown(*(("load", path) for path in paths)), strict=True):
         assert cost < 100 << 20, path.name

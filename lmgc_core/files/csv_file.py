@@ -142,6 +142,9 @@ def _rows(file: FileBytes, table: _Table) -> Iterator[tuple[int, list[str], bool
         lines = (rest + text).split("\n")
         rest = lines.pop()
         for content in lines:
+            if not content and not table.in_row:
+                line += 1
+                continue
             yield from _cells(line, content, True, table)
             line += 1
         if last and rest:

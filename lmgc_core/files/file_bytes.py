@@ -66,6 +66,10 @@ class FileBytes:
         """A copy of the bytes from `first` on, at most `n_bytes`."""
         return self._map[first : first + n_bytes]
 
+    def contains(self, sought: bytes, n_bytes: int) -> bool:
+        """Whether the bytes sought stand among the first `n_bytes`; nothing is copied."""
+        return self._map.find(sought, 0, n_bytes) >= 0
+
     def forget(self) -> None:
         """Gives resident pages back; they are read again when needed."""
         if hasattr(self._map, "madvise"):

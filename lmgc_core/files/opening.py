@@ -153,5 +153,6 @@ def load_gradient(
     )
     for name in tensors:
         source.spec(name)
-    read = tuple(source.read(s.name) for s in source.specs if not tensors or s.name in tensors)
+    chosen = set(tensors)
+    read = tuple(source.read(s.name) for s in source.specs if not tensors or s.name in chosen)
     return Gradient(read, source.label, source.warnings, dict(source.metadata))

@@ -7,12 +7,14 @@ gap or overlap, so their places follow from their sizes. Values are mapped, neve
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
 from lmgc_core.gradient import DTYPES, TensorSpec
 
+MAX_HEADER_BYTES = 10_000_000  # 100,000 tensors; parsed, a header takes several times its size in memory
 DTYPE_NAMES = {
     "F64": "float64",
     "F32": "float32",
@@ -50,30 +52,35 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
     """
     from safetensors import SafetensorError, safe_open
 
-    specs: list[TensorSpec] = []
-    offsets: dict[str, int] = {}
-    refused: dict[str, str] = {}
-    offset = 8 + int.from_bytes(file.head(8), "little")
+    length = int.from_bytes(file.head(8), "little")
+    if length > MAX_HEADER_BYTES and length + 8 <= file.size:
+        raise UnsupportedInput(
+            f"a header of {length:,} bytes; at most {MAX_HEADER_BYTES:,} are allowed; save fewer tensors a file"
+        )
     try:
         with safe_open(file.path, framework="numpy") as handle:
             metadata = handle.metadata() or {}
-            for name in handle.offset_keys():
-                member = handle.get_slice(name)
-                stored, shape = member.get_dtype(), tuple(member.get_shape())
-                if stored in DTYPE_NAMES:
-                    spec = TensorSpec(name, DTYPES[DTYPE_NAMES[stored]], shape)
-                    specs.append(spec)
-                    offsets[name] = offset
-                    offset += spec.raw_bytes
-                else:
-                    bits, why = REFUSED_DTYPES.get(stored, (0, f"{stored} values are not supported"))
-                    refused[name] = why
-                    offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
+            order = handle.offset_keys()
     except SafetensorError as error:
         raise UnsupportedInput(
             f"not a whole safetensors file: {one_line(error, 140)}; fetch or save it again"
         ) from error
-    _refuse_duplicates(file.slice(8, int.from_bytes(file.head(8), "little")))
+    entries = _entries(file.slice(8, length))
+    specs: list[TensorSpec] = []
+    offsets: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    offset = 8 + length
+    for name in order:
+        stored, shape = entries[name]["dtype"], tuple(entries[name]["shape"])
+        if stored in DTYPE_NAMES:
+            spec = TensorSpec(name, DTYPES[DTYPE_NAMES[stored]], shape)
+            specs.append(spec)
+            offsets[name] = offset
+            offset += spec.raw_bytes
+        else:
+            bits, why = REFUSED_DTYPES.get(stored, (0, f"{stored} values are not supported"))
+            refused[name] = why
+            offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
     if offset != file.size:
         raise UnsupportedInput(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")
     return make_source(
@@ -86,14 +93,16 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
     )
 
 
-def _refuse_duplicates(header: bytes) -> None:
-    """The library keeps the last of two entries of one name, where both claim the same bytes."""
+def _entries(header: bytes) -> dict[str, Any]:
+    """The header, which the library has checked; but of two entries of one name it keeps the last."""
 
-    def unique(pairs: list[tuple[str, object]]) -> None:
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise UnsupportedInput(f"duplicate name: {name!r} stands twice in the header; give each its own name")
-            seen.add(name)
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            seen: set[str] = set()
+            name = next(n for n, _ in pairs if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+            raise UnsupportedInput(f"duplicate name: {name!r} stands twice in the header; give each its own name")
+        return found
 
-    json.loads(header, object_pairs_hook=unique)
+    content: dict[str, Any] = json.loads(header, object_pairs_hook=unique)
+    return content

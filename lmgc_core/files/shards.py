@@ -11,13 +11,15 @@ from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
 from lmgc_core.gradient import TensorSpec, Words
 
-MAX_INDEX_BYTES = 64 << 20
+MAX_INDEX_BYTES = 10_000_000
 
 
 def shard_names(index: Path) -> set[str]:
     """The files an index names, empty when it cannot be read (opening it then says why)."""
     try:
-        return set(_weight_map(index.read_bytes()).values())
+        with index.open("rb") as stream:
+            data = stream.read(MAX_INDEX_BYTES + 1)
+        return set(_weight_map(data, len(data)).values())
     except (OSError, UnsupportedInput):
         return set()
 
@@ -34,7 +36,7 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
         UnsupportedInput: for shards that are missing (each is named) or lie outside the index's folder, and for
             tensors that the index names and their shard lacks.
     """
-    weight_map = _weight_map(file.slice(0, file.size))
+    weight_map = _weight_map(file.slice(0, MAX_INDEX_BYTES + 1), file.size)
     folder = file.path.parent
     names = sorted(set(weight_map.values()))
     for name in names:
@@ -73,9 +75,9 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     return make_source(file.label, "index", specs, fetch, metadata=metadata, notes=notes, refused=refused)
 
 
-def _weight_map(data: bytes) -> dict[str, str]:
-    if len(data) > MAX_INDEX_BYTES:
-        raise UnsupportedInput(f"an index of {len(data):,} bytes; at most {MAX_INDEX_BYTES:,} are allowed")
+def _weight_map(data: bytes, size: int) -> dict[str, str]:
+    if size > MAX_INDEX_BYTES:
+        raise UnsupportedInput(f"an index of {size:,} bytes; at most {MAX_INDEX_BYTES:,} are allowed")
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:

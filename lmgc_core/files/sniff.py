@@ -13,6 +13,7 @@ from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, one_line
 
 HEAD_BYTES = 1 << 16
+MAX_JSON_BYTES = 64 << 20  # how far an index is looked for in JSON text
 TEXT_ENDINGS = {".csv", ".tsv", ".txt", ".asc"}
 TORCH_LEGACY_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number old torch files begin with
 
@@ -90,7 +91,7 @@ def sniff(file: FileBytes, options: ReadOptions) -> str:
             "or tensors with torch.save"
         )
     if text and head.lstrip()[:1] in (b"{", b"["):
-        if b'"weight_map"' in file.slice(0, file.size):
+        if file.contains(b'"weight_map"', MAX_JSON_BYTES):
             return "index"
         raise UnsupportedInput("JSON text, not numbers; save arrays as .npz, .safetensors or .csv")
     if text:

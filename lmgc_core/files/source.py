@@ -88,6 +88,10 @@ class Source:
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    _by_name: dict[str, TensorSpec] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {spec.name: spec for spec in self.specs})
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,9 +105,8 @@ class Source:
             UnsupportedInput: when that member was refused; says why.
             InvalidSetting: when there is none; lists some that there are.
         """
-        for spec in self.specs:
-            if spec.name == name:
-                return spec
+        if name in self._by_name:
+            return self._by_name[name]
         if name in self.refused:
             raise UnsupportedInput(f"{self.label}: {name!r}: {self.refused[name]}")
         raise InvalidSetting(f"{self.label}: {no_such_tensor(name, [s.name for s in self.specs])}")

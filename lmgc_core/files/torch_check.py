@@ -16,19 +16,34 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.torch_numpy import STAND_INS
 
+MOST_INSTRUCTIONS = 1_400_000  # some 50,000 tensors
 LEGACY_PICKLES = 5  # magic number, protocol, system, content, storage keys
 
 
-def names_asked_for(stream: IO[bytes], n_pickles: int = 1) -> list[str]:
+def most_instructions(n_bytes: int) -> int:
+    """How many instructions a pickle may have in a file of `n_bytes`: each may cost a small object in memory."""
+    return MOST_INSTRUCTIONS + n_bytes // 100
+
+
+def names_asked_for(stream: IO[bytes], n_pickles: int = 1, most: int = MOST_INSTRUCTIONS) -> list[str]:
     """The global names ("module.name") in a stream of pickles, in order, each once.
+
+    Raises:
+        UnsupportedInput: for more than `most` instructions.
 
     >>> import io
     >>> names_asked_for(io.BytesIO(b"cos\\nmkdir\\n."))
     ['os.mkdir']
     """
     names: dict[str, None] = {}
+    n_instructions = 0
     for _ in range(n_pickles):
         for opcode, argument, _ in pickletools.genops(stream):
+            n_instructions += 1
+            if n_instructions > most:
+                raise UnsupportedInput(
+                    f"holds more than {most:,} pickled objects and steps beside its tensors; save tensors alone"
+                )
             if opcode.name in ("GLOBAL", "INST"):
                 names[str(argument).replace(" ", ".", 1)] = None
             elif opcode.name == "STACK_GLOBAL":

@@ -16,7 +16,13 @@ from typing import Any
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line, too_large
-from lmgc_core.files.torch_check import LEGACY_PICKLES, check_storages, names_asked_for, unsupported_names
+from lmgc_core.files.torch_check import (
+    LEGACY_PICKLES,
+    check_storages,
+    most_instructions,
+    names_asked_for,
+    unsupported_names,
+)
 from lmgc_core.files.torch_numpy import STAND_INS
 from lmgc_core.files.torch_tensors import Found, collect, words_of
 from lmgc_core.files.zip_archive import compressed_bytes, open_zip
@@ -26,7 +32,7 @@ SAVE_AGAIN = (
     "where the file was made, save tensors alone: torch.save({name: tensor, ...}, path), or safetensors.torch.save_file"
 )
 ZIP_START = b"PK\x03\x04"
-MAX_PICKLE_BYTES = 64 << 20
+MAX_PICKLE_BYTES = 24 << 20  # and a quarter of the file
 UNPICKLING_ERRORS = (pickle.UnpicklingError, AttributeError, ModuleNotFoundError)
 OLDEST_TORCH = (2, 10)
 
@@ -47,7 +53,7 @@ def open_torch(file: FileBytes, options: ReadOptions) -> Source:
         mapped, n_values = _check_archive(file, options)
     else:
         with file.path.open("rb") as stream:
-            _check_names(names_asked_for(stream, LEGACY_PICKLES))
+            _check_names(names_asked_for(stream, LEGACY_PICKLES, most_instructions(file.size)))
     content = _load(file, mapped)
     found = collect(content)
     _check_copies(found, options, n_values)
@@ -131,9 +137,8 @@ def _named(names: list[str]) -> str:
 def _own_reason(text: str) -> str:
     """torch's reason without the advice around it, which would have people switch the protection off."""
     reason = text.rsplit("WeightsUnpickler error:", 1)[-1].replace("Weights only load failed.", "")
-    return one_line(
-        re.split(r"In PyTorch 2\.6|Please|Check the documentation|\n\n|This is an internal", reason)[0], 150
-    )
+    advice = r"In PyTorch 2\.6|\(Could this error|Please|Check the documentation|\n\n|This is an internal"
+    return one_line(re.split(advice, reason)[0], 150)
 
 
 def _not_whole(error: RuntimeError) -> str:
@@ -155,13 +160,14 @@ def _check_archive(file: FileBytes, options: ReadOptions) -> tuple[bool, int]:
     if (declared := compressed_bytes(list(members.values()))) > options.max_bytes:
         raise too_large(declared, options.max_bytes, "in compressed members")
     pickled = members[f"{prefix}data.pkl"]
-    if pickled.file_size > MAX_PICKLE_BYTES:
+    most_bytes = MAX_PICKLE_BYTES + file.size // 4
+    if pickled.file_size > most_bytes:
         raise UnsupportedInput(
-            f"holds {pickled.file_size:,} bytes of pickled objects beside its tensors, more than "
-            f"{MAX_PICKLE_BYTES:,}; {SAVE_AGAIN}"
+            f"holds {pickled.file_size:,} bytes of pickled objects beside its tensors, more than {most_bytes:,}; "
+            f"{SAVE_AGAIN}"
         )
     with archive.open(pickled) as stream:
-        _check_names(names_asked_for(stream))
+        _check_names(names_asked_for(stream, most=most_instructions(file.size)))
     with archive.open(pickled) as stream, _LOADING, _allowed():
         try:
             check_storages(file, stream, members, prefix)
