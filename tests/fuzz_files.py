@@ -2,8 +2,9 @@
 
 `python -m tests.fuzz_files SECONDS SEED [KIND...]`
 
-For each it holds: nothing but `LmgcError` is raised, no file appears, memory stays within 100 MB and 1.5 times what
-the file declares. Prints one JSON object; the file that broke a rule stays in the folder it names. A crash of the
+For each it holds: nothing but `LmgcError` is raised, nothing is written, renamed, removed, started or connected to
+anywhere (as Python tells it, and by looking), and memory stays within 100 MB and 1.5 times what the file declares
+above the process that has imported torch and opened one whole file of each format. Prints one JSON object; the file that broke a rule stays in the folder it names. A crash of the
 process itself leaves the file at `current`.
 """
 
@@ -54,6 +55,12 @@ SPECIAL = [
     2**63,
     2**64 - 1,
 ]
+
+# What opening a file never does, by the names of Python's audit events; "open" is looked at more closely.
+FORBIDDEN = (
+    "os.", "shutil.", "subprocess.", "socket.", "pickle.find_class", "ctypes.dlopen", "tempfile.", "webbrowser.",
+)  # fmt: skip
+HARMLESS = ("os.listdir", "os.scandir", "os.walk", "os.putenv", "os.unsetenv")
 
 Edit = tuple[str, float, bytes]
 
@@ -169,6 +176,31 @@ def forget_peak() -> None:
         return
 
 
+class Watch:
+    """Notes what Python is asked to do while it is on; an audit hook stays for the life of the process."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.seen: list[str] = []
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, arguments: tuple) -> None:
+        if not self.on:
+            return
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
+                self.seen.append(f"open {path!r} to write")
+        elif event.startswith(FORBIDDEN) and event not in HARMLESS:
+            self.seen.append(f"{event}{arguments!r}"[:200])
+
+
+def files_around(folder: Path) -> set[str]:
+    """What lies in the folder and beside it."""
+    beside = {p.name for p in folder.parent.iterdir() if not p.name.startswith(f"{folder.name}-fault")}
+    return beside | {str(p) for p in folder.rglob("*")}
+
+
 def try_file(path: Path, options: dict) -> tuple[str, int]:
     """ "opened" or "refused", and the bytes declared; raises whatever is not an LmgcError."""
     declared = 0
@@ -190,15 +222,21 @@ def try_file(path: Path, options: dict) -> tuple[str, int]:
 
 def run(seconds: float, seed: int, kinds: list[str]) -> dict:
     rng = random.Random(seed)
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    own = Path(tempfile.mkdtemp(prefix="fuzz-"))  # nobody else writes beside the files in it
+    folder = own / "files"
+    folder.mkdir()
     os.chdir(folder)
+    watch = Watch()
     starts = seeds(folder)
     current = folder / "current"
     for kind, data in starts.items():  # imports and first allocations are not the file's doing
         current.write_bytes(data[0])
         try_file(current, {"raw_dtype": "uint8"} if kind == "raw" else {})
-    before = sorted(folder.rglob("*"))
+    before = files_around(folder)
     counts = {"opened": 0, "refused": 0}
+    by_kind = {kind: dict(counts) for kind in starts}
+    forget_peak()
+    base = peak_bytes() or 0
     faults: list[str] = []
     slowest = 0.0
     largest = 0
@@ -212,24 +250,40 @@ def run(seconds: float, seed: int, kinds: list[str]) -> dict:
         else:
             data = apply_edits(data, edits)
         current.write_bytes(data)
+        options = rng.choice(OPTIONS) if rng.random() < 0.3 else {}
         forget_peak()
-        floor = peak_bytes()
         started = time.monotonic()
         try:
-            outcome, declared = try_file(current, rng.choice(OPTIONS) if rng.random() < 0.3 else {})
+            watch.seen.clear()
+            watch.on = True
+            try:
+                outcome, declared = try_file(current, options)
+            finally:
+                watch.on = False
             counts[outcome] += 1
-            grown = (peak_bytes() or 0) - (floor or 0)
+            by_kind[kind][outcome] += 1
+            if watch.seen:
+                raise ValueError(f"it did what it must not: {watch.seen[:3]}")
+            grown = (peak_bytes() or 0) - base
             largest = max(largest, grown)
             if grown > MEMORY_BYTES + 1.5 * declared:
                 raise ValueError(f"{grown >> 20} MB for {declared} declared bytes")
-            if sum(counts.values()) % 20 == 0 and sorted(folder.rglob("*")) != before:
-                raise ValueError("a file appeared")
+            if sum(counts.values()) % 20 == 0 and files_around(folder) != before:
+                raise ValueError("a file appeared or went")
         except Exception as error:
             kept = folder.parent / f"{folder.name}-fault{len(faults)}-{kind}"
             kept.write_bytes(data)
             faults.append(f"{kept}: {type(error).__name__}: {str(error)[:200]}")
         slowest = max(slowest, time.monotonic() - started)
-    return {**counts, "faults": faults, "slowest_seconds": round(slowest, 2), "largest_mb": largest >> 20}
+    if files_around(folder) != before:
+        faults.append("a file appeared or went")
+    return {
+        **counts,
+        "kinds": by_kind,
+        "faults": faults,
+        "slowest_seconds": round(slowest, 2),
+        "largest_mb": largest >> 20,
+    }
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.files import inspect_file, load_gradient
 from tests.file_kinds import write_kind
-from tests.fuzz_files import apply_edits
+from tests.fuzz_files import Watch, apply_edits
 
 ROOT = Path(__file__).parents[1]
 MINUTES = float(os.environ.get("LMGC_FUZZ_MINUTES", "10"))
@@ -77,3 +77,25 @@ def test_a_long_run_over_all_formats(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     found = fuzz(60 * MINUTES, SEED, tmp_path)
     assert found["faults"] == []
+    assert all(n["refused"] for n in found["kinds"].values()), found["kinds"]
+    assert all(n["opened"] for n in found["kinds"].values()), found["kinds"]
+
+
+def test_the_watch_notices_what_a_file_must_not_do(tmp_path: Path) -> None:
+    watch = Watch()
+    path = tmp_path / "x"
+    path.write_bytes(b"before it is on")
+    watch.on = True
+    path.read_bytes()
+    assert watch.seen == []
+    path.write_bytes(b"x")
+    path.unlink()
+    (tmp_path / "folder").mkdir()
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    watch.on = False
+    assert [next(w for w in ("open", "remove", "mkdir", "Popen") if w in seen) for seen in watch.seen[:3]] == [
+        "open",
+        "remove",
+        "mkdir",
+    ]
+    assert any("Popen" in seen for seen in watch.seen)
