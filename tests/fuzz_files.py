@@ -4,8 +4,8 @@
 
 For each it holds: nothing but `LmgcError` is raised, nothing is written, renamed, removed, started or connected to
 anywhere (as Python tells it, and by looking), and memory stays within 100 MB and 1.5 times what the file declares
-above the process that has imported torch and opened one whole file of each format. Prints one JSON object; the file that broke a rule stays in the folder it names. A crash of the
-process itself leaves the file at `current`.
+above the process that has imported torch and opened one whole file of each format. Prints one JSON object; the file
+that broke a rule stays in the folder it names. A crash of the process itself leaves the file at `current`.
 """
 
 from __future__ import annotations

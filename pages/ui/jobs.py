@@ -12,6 +12,7 @@ import json
 import logging
 import threading
 import time
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -220,6 +221,7 @@ class JobManager:
                 ending = {"phase": "failed", "error": str(error), "note": "failed"}
             except Exception as error:
                 _log.exception("job %s (%s) ended by a bug", key, entry.view.kind)
+                traceback.clear_frames(error.__traceback__)  # the trace stays, what it held (a model) does not
                 ending = {"phase": "broken", "exception": error, "error": f"{type(error).__name__}: {error}"}
             with self._lock:
                 entry.work = _done
