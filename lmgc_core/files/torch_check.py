@@ -16,7 +16,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.torch_numpy import STAND_INS
 
-MOST_INSTRUCTIONS = 1_400_000  # some 50,000 tensors
+MOST_INSTRUCTIONS = 1_200_000  # some 40,000 tensors
 LEGACY_PICKLES = 5  # magic number, protocol, system, content, storage keys
 
 
