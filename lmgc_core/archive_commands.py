@@ -19,6 +19,7 @@ from lmgc_core.options import codec_config, file_options, run_options
 from lmgc_core.settings import asks_model
 from lmgc_core.terminal import ProgressLine, check_target, emit, figure, say
 from lmgc_core.whole_file import write_whole
+from lmgc_core.wording import counted
 
 if TYPE_CHECKING:
     from lmgc_core.archive_decoding import ArchiveProgress
@@ -63,10 +64,11 @@ def run_compress(arguments: argparse.Namespace) -> int:
         emit(found)
         return 0
     rate = found["compression_rate"]
-    say(f"{target}: {found['container_bytes']} bytes, {figure(None if rate is None else 100 * rate, '% of raw')}")
+    size = counted(found["container_bytes"], "byte")
+    say(f"{target}: {size}, {figure(None if rate is None else 100 * rate, '% of raw')}")
     say(
         f"  header {found['header_bytes']} (of these, names and shapes {found['names_and_shapes_bytes']}), "
-        f"payload {found['payload_bytes']}, exceptions {found['exceptions_bytes']} bytes"
+        f"payload {found['payload_bytes']}, exceptions {counted(found['exceptions_bytes'], 'byte')}"
     )
     say(
         f"  surprisal {figure(found['surprisal_bits'] / 8, 'bytes', 7)} of text by prior {found['prior']}, "
@@ -98,7 +100,7 @@ def run_decompress(arguments: argparse.Namespace) -> int:
     if arguments.json:
         emit({"file": str(target), "n_parameters": gradient.n_parameters, "sha256": gradient.digest})
     else:
-        say(f"{target}: {gradient.n_parameters} parameters, sha256 {gradient.digest}")
+        say(f"{target}: {counted(gradient.n_parameters, 'parameter')}, sha256 {gradient.digest}")
     return 0
 
 
@@ -136,8 +138,9 @@ def run_describe(arguments: argparse.Namespace) -> int:
         emit(found)
         return 0
     rate = found["compression_rate"]
-    say(f"{arguments.archive}: {found['container_bytes']} bytes for {found['raw_bytes']} bytes raw")
-    say(f"  {figure(None if rate is None else 100 * rate, '% of raw')}, {found['n_segments']} segments")
+    size, raw = counted(found["container_bytes"], "byte"), counted(found["raw_bytes"], "byte")
+    say(f"{arguments.archive}: {size} for {raw} raw")
+    say(f"  {figure(None if rate is None else 100 * rate, '% of raw')}, {counted(found['n_segments'], 'segment')}")
     source = f"{found['model']['id']} ({found['model']['source'] or 'no source stated'})"
     if found["decoding"]["needs"] == "model":
         say(f"  prior {found['settings']['prior']}, model {source}")
@@ -162,7 +165,7 @@ def named(archive: str) -> Iterator[None]:
 
 def show_archive(progress: ProgressLine, now: ArchiveProgress) -> None:
     """One line of progress."""
-    progress.show(f"{now.stage}: {now.n_parameters_done} of {now.n_parameters} parameters")
+    progress.show(f"{now.stage}: {now.n_parameters_done} of {counted(now.n_parameters, 'parameter')}")
 
 
 def archive_model(

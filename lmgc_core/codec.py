@@ -18,7 +18,7 @@ from lmgc_core.language_model import LanguageModel
 from lmgc_core.plan import Coding, check_tokenizer, prepare
 from lmgc_core.prediction import first_look, predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
-from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
+from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions, check_context_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,7 @@ def check_limit(limit: int) -> None:
 def check_config(config: CodecConfig, model: LanguageModel, limit: int) -> None:
     """Raises InvalidSetting where the settings do not fit the model or each other."""
     check_limit(limit)
-    if config.context_window > model.context_length:
-        raise InvalidSetting(
-            f"context window {config.context_window} is more than {model.id} sees at once ({model.context_length}); "
-            f"choose {model.context_length} or less"
-        )
+    check_context_window(config.context_window, model.context_length, model.id)
 
 
 def run_settings(config: CodecConfig, options: RunOptions, limit: int, coding: Coding) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from lmgc_core.archive_commands import run_compress, run_decompress, run_describ
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.options import codec_config, codec_configs, file_options, listed_options, run_options
 from lmgc_core.terminal import ProgressLine, check_target, complain, emit, figure, say
+from lmgc_core.wording import counted
 
 if TYPE_CHECKING:
     from lmgc_core.codec import Progress
@@ -45,7 +46,8 @@ def run_inspect(arguments: argparse.Namespace) -> int:
         elif "error" in found:
             complain(found["error"])
         else:
-            say(f"{name}: {found['n_parameters']} parameters, {found['raw_bytes']} bytes raw, sha256 {found['sha256']}")
+            n, raw = counted(found["n_parameters"], "parameter"), counted(found["raw_bytes"], "byte")
+            say(f"{name}: {n}, {raw} raw, sha256 {found['sha256']}")
             for tensor in found["tensors"]:
                 shape = "×".join(map(str, tensor["shape"])) or "scalar"
                 zeros = tensor["zero_fraction"]
@@ -77,8 +79,11 @@ def run_tokens(arguments: argparse.Namespace) -> int:
         settings = run_settings(config, RunOptions(), arguments.limit, prepare(gradient, config))
         emit({"input": describe_input(gradient), "settings": settings, **asdict(count)})
         return 0
-    sample = f"{count.n_blocks} of {count.n_blocks_total} blocks, {count.n_parameters} parameters"
-    say(f"{gradient.name}: {count.n_tokens} tokens in {sample}")
+    if not count.n_blocks_total:
+        say(f"{gradient.name}: holds no values, so there are no tokens")
+        return 0
+    sample = f"{count.n_blocks} of {counted(count.n_blocks_total, 'block')}, {counted(count.n_parameters, 'parameter')}"
+    say(f"{gradient.name}: {counted(count.n_tokens, 'token')} in {sample}")
     say(f"  {figure(count.tokens_per_parameter, 'tokens/parameter')} (lower is faster)")
     say(f"  {figure(count.raw_bytes_per_token, 'raw bytes/token')} (higher is better)")
     say(f"  {figure(count.plain_tokens_per_parameter, 'tokens/parameter')} as plain decimal text")
@@ -104,7 +109,7 @@ def run_measure(arguments: argparse.Namespace) -> int:
 
     def show(now: Progress) -> None:
         left = now.seconds / max(now.n_tokens_done, 1) * (now.n_tokens - now.n_tokens_done)
-        progress.show(f"{now.n_windows_done} of {now.n_windows} windows, about {left:.0f} s left")
+        progress.show(f"{now.n_windows_done} of {counted(now.n_windows, 'window')}, about {left:.0f} s left")
 
     try:
         report = measure(gradient, model, config, limit=arguments.limit, options=options, on_progress=show)
@@ -120,7 +125,7 @@ def run_measure(arguments: argparse.Namespace) -> int:
     interval = totals.rate_ci95
     about = f", 95 % interval {100 * interval[0]:.2f} to {100 * interval[1]:.2f} %" if interval else ""
     scope = "whole gradient" if sample["complete"] else "estimate"
-    say(f"{gradient.name}: {sample['n_blocks']} of {sample['n_blocks_total']} blocks ({scope})")
+    say(f"{gradient.name}: {sample['n_blocks']} of {counted(sample['n_blocks_total'], 'block')} ({scope})")
     say(f"  {figure(totals.bits_per_parameter, 'bits/parameter')}, all parts included (lower is better)")
     say(f"  {figure(rate, '% of raw')} (lower is better{about})")
     say(f"  {figure(totals.tokens_per_parameter, 'tokens/parameter')} (lower is faster)")
@@ -128,7 +133,7 @@ def run_measure(arguments: argparse.Namespace) -> int:
     if config.transform != "none":
         error, kept = report.error, report.coding.coded.n_parameters
         say(
-            f"  after {config.transform}: {kept} of {gradient.n_parameters} values kept, "
+            f"  after {config.transform}: {kept} of {counted(gradient.n_parameters, 'value')} kept, "
             f"{figure(error.psnr_db, 'dB PSNR')} (higher is better), root mean square error {figure(error.rmse)}, "
             f"{error.n_flushed} became zero, {error.n_overflowed} overflowed"
         )
@@ -164,7 +169,9 @@ def run_compare(arguments: argparse.Namespace) -> int:
     model = load_model(configs[0].model, options, on_progress=progress.show_fetch)
 
     def show(row: int, now: Progress) -> None:
-        progress.show(f"settings {row + 1} of {len(configs)}: {now.n_windows_done} of {now.n_windows} windows")
+        progress.show(
+            f"settings {row + 1} of {len(configs)}: {now.n_windows_done} of {counted(now.n_windows, 'window')}"
+        )
 
     try:
         found = compare(gradient, model, configs, limit=limit, options=options, on_progress=show)
@@ -225,13 +232,14 @@ def run_baselines(arguments: argparse.Namespace) -> int:
     if arguments.json:
         emit({"input": describe_input(gradient), "baselines": rows})
         return 0
-    say(f"{gradient.name}: {gradient.raw_bytes} bytes raw (sizes are whole, decoded and compared; lower is better)")
+    raw = counted(gradient.raw_bytes, "byte")
+    say(f"{gradient.name}: {raw} raw (sizes are whole, decoded and compared; lower is better)")
     for row in sorted(rows, key=lambda r: r["bytes"] if r["bytes"] is not None else float("inf")):
         if row["bytes"] is None:
             say(f"  {row['id']:<20} n/a: {row['reason']}")
         else:
-            rate = row["compression_rate"]
-            say(f"  {row['id']:<20} {row['bytes']} bytes, {figure(None if rate is None else 100 * rate, '% of raw')}")
+            rate, taken = row["compression_rate"], counted(row["bytes"], "byte")
+            say(f"  {row['id']:<20} {taken}, {figure(None if rate is None else 100 * rate, '% of raw')}")
     return 0
 
 
@@ -278,7 +286,7 @@ def run_generate(arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        say(f"{target}: {gradient.n_parameters} parameters of step {metadata.get('step', '')}")
+        say(f"{target}: {counted(gradient.n_parameters, 'parameter')} of step {metadata.get('step', '')}")
     return 0
 
 

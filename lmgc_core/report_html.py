@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.report import Report
+from lmgc_core.wording import counted
 
 # Eight points of the cividis map (public-domain colour data of matplotlib's "cividis").
 CIVIDIS = np.array(
@@ -84,10 +85,15 @@ def _what_and_who(found: dict[str, Any]) -> str:
     sample, given, model = found["sample"], found["input"], found["model"]
     scope = "the whole gradient" if sample["complete"] else "a sample (estimate)"
     return (
-        f"{given['n_parameters']} parameters in {given['n_tensors']} tensors ({', '.join(given['dtypes'])}), "
-        f"{sample['n_blocks']} of {sample['n_blocks_total']} blocks scored: {scope}. "
+        f"{_counted(given['n_parameters'], 'parameter')} in {_counted(given['n_tensors'], 'tensor')} "
+        f"({', '.join(given['dtypes'])}), "
+        f"{sample['n_blocks']} of {_counted(sample['n_blocks_total'], 'block')} scored: {scope}. "
         f"Model {model['id']}, {model['dtype']}, on {model['device']}."
     )
+
+
+def _counted(n: int, noun: str) -> str:
+    return counted(n, noun).replace(",", "\u202f")
 
 
 def _figure(value: float | None, digits: int = 3) -> str:
@@ -194,7 +200,9 @@ def _strip(report: Report) -> str:
         if shown == MAX_TOKENS:
             break
         spans.append("<br>")
-    note = f"The first {shown} of {report.totals.n_tokens} tokens; dark 0 to bright {high:.0f} bits and more."
+    note = (
+        f"The first {shown} of {_counted(report.totals.n_tokens, 'token')}; dark 0 to bright {high:.0f} bits and more."
+    )
     return f'<p class="soft">{note}</p><div class="strip">{"".join(spans)}</div>'
 
 

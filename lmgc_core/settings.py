@@ -96,6 +96,11 @@ class CodecConfig:
         Serialization(self.planes, self.byte_order, self.alphabet, self.separator, self.group_size, self.line)
         for name in ("support", "prior", "preset"):
             check_choice(name, getattr(self, name))
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise InvalidSetting(
+                f"model {self.model!r}: a catalogue id, a folder, a Hub id or a .gguf file is needed; "
+                "see python -m lmgc_core models"
+            )
         for name, low in (("context_window", 2), ("segment", 1), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -175,6 +180,14 @@ class RunOptions:
         check_choice("dtype", self.dtype)
         check_count("batch_size", self.batch_size, auto=True, low=1)
         check_count("threads", self.threads, auto=False)
+
+
+def check_context_window(context_window: int, most: int, model: str) -> None:
+    """Raises InvalidSetting for a context window of more tokens than the model sees at once."""
+    if context_window > most:
+        raise InvalidSetting(
+            f"context window {context_window} is more than {model} sees at once ({most}); choose {most} or less"
+        )
 
 
 def asks_model(prior: str) -> bool:

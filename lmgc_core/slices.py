@@ -13,6 +13,7 @@ import numpy as np
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Tensor, TensorSpec
+from lmgc_core.wording import counted
 
 Index = tuple[int | slice, ...]
 
@@ -59,14 +60,16 @@ def _entry(entry: str, size: int, axis: int, text: str) -> int | slice:
     if re.fullmatch(r"[+-]?\d{1,18}", entry):
         place = int(entry) + size * (int(entry) < 0)
         if not 0 <= place < size:
-            raise InvalidSetting(f"slice {text!r}: axis {axis} has {size} positions; {entry} is beyond them")
+            raise InvalidSetting(f"slice {text!r}: axis {axis} has {counted(size, 'position')}; {entry} is beyond them")
         return place
     found = re.fullmatch(r"([+-]?\d{1,18})?\s*:\s*([+-]?\d{1,18})?", entry)
     if found is None:
         raise InvalidSetting(f"slice {text!r}: {entry!r} is neither a position nor a range like 2:5")
     first, last, _ = slice(*(None if n is None else int(n) for n in found.groups())).indices(size)
     if first >= last:
-        raise InvalidSetting(f"slice {text!r}: {entry} takes nothing of axis {axis}, which has {size} positions")
+        raise InvalidSetting(
+            f"slice {text!r}: {entry} takes nothing of axis {axis}, which has {counted(size, 'position')}"
+        )
     return slice(first, last)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lmgc_core.blocks import sample_blocks
 from lmgc_core.gradient import Gradient
 from lmgc_core.plan import Coding, Window, check_tokenizer, prepare
-from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig
+from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, check_context_window
 
 if TYPE_CHECKING:
     from lmgc_core.language_model import TextTokenizer
@@ -72,6 +72,8 @@ def count_tokens(
         NotReversible: for a tokenizer that would not give the text back.
     """
     config = config or CodecConfig()
+    if tokenizer.context_length is not None:
+        check_context_window(config.context_window, tokenizer.context_length, config.model)
     coding = prepare(gradient, config)
     check_tokenizer(coding, tokenizer)
     chosen = sample_blocks(len(coding.blocks), limit, config.seed)

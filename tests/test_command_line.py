@@ -175,3 +175,21 @@ def test_a_process_says_so_with_its_exit_code(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.returncode == 2
     assert "html" in json.loads(done.stdout)["error"].lower()
+
+
+def test_counts_have_their_nouns_and_nothing_is_said_of_nothing(
+    tmp_path: Path, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "one.npy", np.float32([1.5]))
+    np.save(tmp_path / "none.npy", np.zeros((0, 3), np.float32))
+    model = str(tiny_folder("tiny_gpt2"))
+    assert main(["inspect", str(tmp_path / "one.npy")]) == 0
+    assert ": 1 parameter, 4 bytes raw" in capsys.readouterr().out
+    assert main(["tokens", str(tmp_path / "one.npy"), "--model", model, "--context-window", "128"]) == 0
+    assert "in 1 of 1 block, 1 parameter\n" in capsys.readouterr().out
+    assert main(["tokens", str(tmp_path / "none.npy"), "--model", model, "--context-window", "128"]) == 0
+    assert capsys.readouterr().out == "none.npy: holds no values, so there are no tokens\n"
+    assert main(["tokens", str(tmp_path / "one.npy"), "--model", model, "--context-window", "129"]) == 2
+    assert f"context window 129 is more than {model} sees at once (128)" in capsys.readouterr().err
+    assert main(["tokens", str(tmp_path / "one.npy"), "--model", ""]) == 2
+    assert "model '': a catalogue id" in capsys.readouterr().err

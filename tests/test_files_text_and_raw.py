@@ -95,7 +95,7 @@ BROKEN = {
     "decimal comma": ("6,5;3,3\n3,4;1,0\n", ["line 1", "decimal comma"]),
     "decimal comma in one column": ("1;2\n3,5;4", ["line 2", "decimal comma"]),
     "decimal commas between spaces": ("1,5 2,5\n", ["line 1", "decimal comma"]),
-    "ragged": ("1,2\n3\n", ["line 2", "1 columns", "have 2"]),
+    "ragged": ("1,2\n3\n", ["line 2", "1 column,", "have 2"]),
     "empty cell": ("1,,2\n", ["line 1", "empty cell"]),
     "underscore": ("1\n1_000\n", ["line 2", "1_000"]),
     "hexadecimal": ("1\n0x10\n", ["line 2", "0x10"]),
@@ -177,3 +177,24 @@ def test_nearest_float64_as_python_reads_it(tmp_path: Path) -> None:
     cells = ["-15.361", "-15.361000", "8.5899e9", "9007199254740993", "5e-324", "1.7976931348623157e308", "1e400"]
     path = written(tmp_path, "\n".join(cells), "g.csv")
     assert load_gradient(path).to_bytes() == np.array([float(c) for c in cells]).tobytes()
+
+
+@pytest.mark.parametrize("name", ["g.npy", "g.npz", "g.safetensors", "g.pt", "g.h5", "g.gguf"])
+def test_text_under_another_formats_name_is_said(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("hello world\nthis is text\n")
+    with pytest.raises(UnsupportedInput) as caught:
+        load_gradient(path)
+    kind = name.partition(".")[2]
+    assert f"this is text, not a {kind} file as its name says; read as a table of numbers: line 2" in str(caught.value)
+    path.write_text("1,2\n3,4\n")
+    gradient = load_gradient(path)
+    assert gradient[""].tolist() == [[1, 2], [3, 4]]
+    assert gradient.warnings[0].startswith(f"this is text, not a {kind} file")
+
+
+def test_a_said_type_and_a_text_ending_are_explained(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("hello world\nthis is text\n")
+    with pytest.raises(UnsupportedInput, match=r"table of numbers, also with --raw-dtype: line 2.*another ending"):
+        load_gradient(path, raw_dtype="float32")

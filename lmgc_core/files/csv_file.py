@@ -18,6 +18,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
 from lmgc_core.gradient import DTYPES, DType, TensorSpec, Words
+from lmgc_core.wording import counted
 
 SEPARATORS = (";", "\t", ",")  # a space separates where none of these stands in the first line
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
@@ -73,7 +74,8 @@ class _Table:
             return
         if self.rows and self.in_row != self.columns:
             raise UnsupportedInput(
-                f"line {line}: {self.in_row} columns, the rows above have {self.columns}; every row needs as many"
+                f"line {line}: {counted(self.in_row, 'column')}, the rows above have {self.columns}; "
+                "every row needs as many"
             )
         self.columns, self.in_row, self.rows = self.in_row, 0, self.rows + 1
 

@@ -15,6 +15,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, dtype_of_width, make_source
 from lmgc_core.gradient import DTYPES, DType, TensorSpec
+from lmgc_core.wording import counted
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 10_000  # numpy's own limit: longer texts make its parser slow
@@ -175,5 +176,6 @@ def check_length(spec: TensorSpec, present: int) -> str | None:
             f"{max(present, 0):,} are there; fetch or save the file again"
         )
     if present > spec.raw_bytes:
-        return f"{present - spec.raw_bytes:,} bytes after the array were left out; only the first array is read"
+        left = counted(present - spec.raw_bytes, "byte")
+        return f"{left} after the array left out; only the first array is read"
     return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lmgc_core.errors import UnsupportedInput
@@ -18,7 +19,7 @@ from lmgc_core.files.npz import open_npz
 from lmgc_core.files.raw import open_raw
 from lmgc_core.files.safetensors_file import open_safetensors
 from lmgc_core.files.shards import open_index
-from lmgc_core.files.sniff import sniff
+from lmgc_core.files.sniff import promised, sniff
 from lmgc_core.files.source import DEFAULT_MAX_BYTES, RawByteOrder, ReadOptions, Source, guarded, one_line
 from lmgc_core.files.torch_file import open_torch
 from lmgc_core.files.zip_archive import open_zip
@@ -51,12 +52,34 @@ def _open_zip(file: FileBytes, options: ReadOptions) -> Source:
     raise UnsupportedInput(f"a zip archive of {held}: neither .npz nor torch; unpack it and give the files")
 
 
+def _open_text(file: FileBytes, options: ReadOptions) -> Source:
+    """A table of numbers; says so where the file's name promises something else."""
+    name = promised(file)
+    try:
+        source = open_csv(file, options)
+    except UnsupportedInput as error:
+        if name is not None:
+            raise UnsupportedInput(
+                f"this is text, not a {name} file as its name says; read as a table of numbers: {error}"
+            ) from error
+        if options.said_dtype is not None:
+            raise UnsupportedInput(
+                f"text with this ending is read as a table of numbers, also with --raw-dtype: {error}; "
+                "to take its bytes as raw numbers, give it another ending (.bin)"
+            ) from error
+        raise
+    if name is None:
+        return source
+    note = f"this is text, not a {name} file as its name says; it was read as a table of numbers"
+    return replace(source, notes=(note, *source.notes))
+
+
 READERS: dict[str, Callable[[FileBytes, ReadOptions], Source]] = {
     "safetensors": open_safetensors,
     "npy": open_npy,
     "zip": _open_zip,
     "torch": open_torch,
-    "csv": open_csv,
+    "csv": _open_text,
     "raw": open_raw,
     "gguf": _open_gguf,
     "hdf5": _open_hdf5,

@@ -6,6 +6,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source
 from lmgc_core.gradient import TensorSpec
+from lmgc_core.wording import counted
 
 
 def open_raw(file: FileBytes, options: ReadOptions) -> Source:
@@ -21,11 +22,12 @@ def open_raw(file: FileBytes, options: ReadOptions) -> Source:
     length = file.size - options.raw_offset
     if length <= 0:
         raise UnsupportedInput(
-            f"the file has {file.size:,} bytes and --raw-offset {options.raw_offset:,} leaves none; give a smaller one"
+            f"the file has {counted(file.size, 'byte')} and --raw-offset {options.raw_offset:,} leaves none; "
+            "give a smaller one"
         )
     if length % dtype.item_bytes:
         raise UnsupportedInput(
-            f"{length:,} bytes are not a multiple of {dtype.item_bytes} ({dtype.name}), remainder "
+            f"{counted(length, 'byte')}: not a multiple of {dtype.item_bytes} ({dtype.name}), remainder "
             f"{length % dtype.item_bytes}; give another --raw-dtype or --raw-offset"
         )
     spec = TensorSpec("", dtype, (length // dtype.item_bytes,))

@@ -10,6 +10,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
 from lmgc_core.gradient import TensorSpec, Words
+from lmgc_core.wording import counted
 
 MAX_INDEX_BYTES = 10_000_000
 
@@ -48,7 +49,8 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     if missing:
         shown = ", ".join(one_line(n, 80) for n in missing[:8]) + (" ..." if len(missing) > 8 else "")
         raise UnsupportedInput(
-            f"{len(missing)} of {len(names)} shards are missing: {shown}; put them beside the index and give all"
+            f"{len(missing)} of {counted(len(names), 'shard')} {'is' if len(missing) == 1 else 'are'} missing: {shown}; "
+            "put them beside the index and give all"
         )
     shards = {name: open_shard(folder / name) for name in names}
     specs: list[TensorSpec] = []
@@ -66,7 +68,9 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     for name, shard in shards.items():
         extra = [s.name for s in shard.specs if s.name not in weight_map]
         if extra:
-            notes.append(f"{name}: {len(extra)} tensors that the index does not name were left out ({extra[0]!r})")
+            notes.append(
+                f"{name}: left out {counted(len(extra), 'tensor')} that the index does not name ({extra[0]!r})"
+            )
 
     def fetch(spec: TensorSpec) -> Words:
         return shards[weight_map[spec.name]].read(spec.name).words

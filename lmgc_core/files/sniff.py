@@ -56,6 +56,12 @@ ENDING_FORMATS = {
 }
 
 
+def promised(file: FileBytes) -> str | None:
+    """The format of numbers in binary that the file's name promises; None for none, and for tables."""
+    found = ENDING_FORMATS.get(PurePath(file.label).suffix.lower())
+    return None if found in (None, "csv") else PurePath(file.label).suffix.lower()[1:]
+
+
 def sniff(file: FileBytes, options: ReadOptions) -> str:
     """The format's name: npy, zip, safetensors, torch, gguf, hdf5, index, csv or raw.
 

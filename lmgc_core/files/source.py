@@ -18,6 +18,7 @@ import numpy as np
 
 from lmgc_core.errors import InvalidSetting, LmgcError, UnsupportedInput
 from lmgc_core.gradient import DTYPES, DType, Tensor, TensorSpec, Words, no_such_tensor
+from lmgc_core.wording import counted
 
 CHUNK_BYTES = 8 << 20
 DEFAULT_MAX_BYTES = 1_000_000_000
@@ -158,7 +159,7 @@ def make_source(
             raise UnsupportedInput(f"the name {name!r} is no valid text; give that tensor another") from None
     if not specs and refused:
         first, why = next(iter(refused.items()))
-        more = f" (and {len(refused) - 1} more members like it)" if len(refused) > 1 else ""
+        more = f" (and {counted(len(refused) - 1, 'more member')} like it)" if len(refused) > 1 else ""
         raise UnsupportedInput(f"{first!r}: {why}{more}" if first else f"{why}{more}")
     if not specs:
         raise UnsupportedInput("no tensors in this file")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lmgc_core.errors import ModelUnavailable
 from lmgc_core.language_model.head import HeadShape, SupportHead, head_shapes, rows_in_a_piece
 from lmgc_core.language_model.scoring import TokenIds, WindowScores, score_windows
-from lmgc_core.language_model.tokenizer import TextTokenizer
+from lmgc_core.language_model.tokenizer import CONTEXT_NAMES, TextTokenizer
 from lmgc_core.settings import Precision
 
 PROBE_LENGTH = 6
@@ -185,7 +185,7 @@ class LanguageModel:
 def context_length(config: Any) -> int:
     """The most tokens a configuration allows; a million where it names no limit (recurrent models)."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
+    for name in CONTEXT_NAMES:
         value = getattr(text, name, None)
         if isinstance(value, int) and value > 0:
             return value

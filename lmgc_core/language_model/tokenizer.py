@@ -25,21 +25,32 @@ from lmgc_core.language_model.vocabulary import stand_ins, token_ids, vocabulary
 TokenIds = npt.NDArray[np.int32]
 
 
+CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
 class TextTokenizer:
     """A tokenizer as the codec sees it.
 
     Attributes:
         bos_id: the token that every window begins with, or None where the model names none.
         vocabulary_size: ids run from 0 to one less; the rows of the model's output head.
+        context_length: the most tokens the model can see, start token included; None where its files name no limit.
     """
 
-    def __init__(self, content: Mapping[str, Any], bos_id: int | None, n_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        bos_id: int | None,
+        n_rows: int | None = None,
+        context_length: int | None = None,
+    ) -> None:
         """Builds it from a parsed tokenizer.json.
 
         Args:
             content: the parsed file.
             bos_id: the model's convention, see `start_token`.
             n_rows: rows of the output head, where it is known to differ from the vocabulary.
+            context_length: what the model's configuration says.
 
         Raises:
             ModelUnavailable: when the library cannot read it.
@@ -55,6 +66,7 @@ class TextTokenizer:
         ids = self._library.get_vocab(with_added_tokens=True).values()
         self.vocabulary_size = n_rows if n_rows is not None else max(ids, default=-1) + 1
         self.bos_id = bos_id
+        self.context_length = context_length
 
     @property
     def start_id(self) -> int:
@@ -239,5 +251,8 @@ def tokenizer_of_folder(folder: Path) -> TextTokenizer:
     config = read_json(folder / "config.json") or {}
     settings = read_json(folder / "tokenizer_config.json") or {}
     vocabulary = token_ids(content) | {added["content"]: added["id"] for added in content.get("added_tokens") or ()}
-    rows = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
-    return TextTokenizer(content, start_token(vocabulary, settings, config), rows)
+    text = config.get("text_config") or {}
+    rows = config.get("vocab_size") or text.get("vocab_size")
+    limits = [both.get(name) for both in (text, config) for name in CONTEXT_NAMES]
+    limit = next((n for n in limits if isinstance(n, int) and n > 0), None)
+    return TextTokenizer(content, start_token(vocabulary, settings, config), rows, limit)

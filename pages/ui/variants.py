@@ -106,6 +106,19 @@ def show_values(tensor: Tensor) -> None:
     )
 
 
+def against_plain(tokens: float, plain_tokens: float) -> str:
+    """Tokens per parameter held against those of plain decimal text, in words that hold on either side.
+
+    >>> against_plain(2.0, 5.0), against_plain(8.0, 4.0)
+    ('plain decimal text takes 5.00, 150 % more', 'plain decimal text takes 4.00, 50 % fewer')
+    """
+    if plain_tokens == tokens:
+        return "plain decimal text takes as many"
+    difference = 100 * abs(plain_tokens / tokens - 1)
+    words = "more" if plain_tokens > tokens else "fewer"
+    return f"plain decimal text takes {number(plain_tokens)}, {number(difference, 2)} % {words}"
+
+
 def show_efficiency(found: Written, plain_text: Written | None) -> None:
     """Tokens per parameter, bytes per token, and the same values as plain decimal text."""
     if found.tokens_per_parameter is None:
@@ -113,8 +126,7 @@ def show_efficiency(found: Written, plain_text: Written | None) -> None:
         return
     against = ""
     if plain_text is not None and plain_text.tokens_per_parameter and found.text != plain_text.text:
-        ratio = plain_text.tokens_per_parameter / found.tokens_per_parameter
-        against = f"plain decimal text: {number(plain_text.tokens_per_parameter)}, {number(ratio)} × as many"
+        against = against_plain(found.tokens_per_parameter, plain_text.tokens_per_parameter)
     elif plain_text is not None:
         against = "this is the plain decimal text"
     st.metric(
