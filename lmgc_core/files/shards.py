@@ -48,8 +48,9 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         shown = ", ".join(one_line(n, 80) for n in missing[:8]) + (" ..." if len(missing) > 8 else "")
+        verb = "is" if len(missing) == 1 else "are"
         raise UnsupportedInput(
-            f"{len(missing)} of {counted(len(names), 'shard')} {'is' if len(missing) == 1 else 'are'} missing: {shown}; "
+            f"{len(missing)} of {counted(len(names), 'shard')} {verb} missing: {shown}; "
             "put them beside the index and give all"
         )
     shards = {name: open_shard(folder / name) for name in names}
