@@ -9,6 +9,7 @@ from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
 from pages.ui import before, data, forms, headline, slicing, sources, state
 from pages.ui.data import Loaded
+from pages.ui.following import follow
 from pages.ui.format import count, plain
 from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
 from pages.ui.jobs import JobView, job_id
@@ -84,17 +85,8 @@ def show_results(subject: Measured | None, whole: Gradient, gradient: Gradient, 
         return
     state.set_job(state.RUN, shown.id)
     baselines = submit_baselines(manager, shown.subject.gradient) if shown.phase == "done" else None
-    pace = shown.poll_seconds or (baselines.poll_seconds if baselines else None)
-
-    @st.fragment(run_every=pace)
-    def live() -> None:
-        job = manager.get(shown.id)
-        found = manager.get(baselines.id) if baselines else None
-        if job is None or pace != (job.poll_seconds or (found.poll_seconds if found else None)):
-            st.rerun()
-        show_run(manager, job, found, is_older=shown.id != wanted)
-
-    live()
+    is_older = shown.id != wanted
+    follow(manager, shown, lambda job, found: show_run(manager, job, found, is_older), baselines)
 
 
 page_frame("Analyze", "How many bits does a language model need, and where?")

@@ -50,6 +50,7 @@ def measure(
     options: RunOptions | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    look_first: bool = True,
 ) -> Report:
     """The bits of a seeded sample of blocks, token by token, cell by cell.
 
@@ -61,6 +62,7 @@ def measure(
         seed: of the sample; the configuration's seed if not given.
         options: batch size, threads, precision; they change speed, and the last digits.
         on_progress: called after each batch, and before the first with a short beginning of the first window.
+        look_first: whether to score that short beginning; only for who shows partial reports.
         should_stop: asked between batches; True ends the run.
 
     Raises:
@@ -101,7 +103,8 @@ def measure(
                 Progress(n_done, len(windows), done, n_tokens, time.perf_counter() - started, report(n_done == 0))
             )
 
-    if on_progress is not None and windows and (look := first_look(coding, windows[0], model, config, options)):
+    looks = look_first and on_progress is not None and len(windows) > 0
+    if looks and (look := first_look(coding, windows[0], model, config, options)):
         results[0] = look
         tell(0)
         del results[0]

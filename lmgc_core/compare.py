@@ -171,6 +171,7 @@ def compare(
                         options=options,
                         on_progress=progress,
                         should_stop=should_stop,
+                        look_first=False,
                     )
             except Cancelled:
                 raise

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import DTYPES, Tensor
-from pages.ui import playground, sources, state
+from pages.ui import forms, playground, sources, state
 from pages.ui.frame import page_frame, show_error
 from pages.ui.variants import show_values, show_variant, variant_form
 
@@ -15,14 +15,7 @@ DEFAULT_FORMATS = ("best", "paper", "plain decimal")
 
 def values_form() -> Tensor | None:
     """The values to write, typed or taken from the gradient on the Analyze page."""
-    source = st.segmented_control(
-        "Values",
-        ["typed", "from a gradient"],
-        default=state.DEFAULTS[state.VALUES_FROM],
-        required=True,
-        key=state.VALUES_FROM,
-        bind="query-params",
-    )
+    source = forms.choice("Values", ["typed", "from a gradient"], state.VALUES_FROM)
     if source == "from a gradient":
         loaded = sources.gradient_form()
         n = st.select_slider("First values", [8, 16, 32, 64, 128, 432], value=32, key=state.N_VALUES)

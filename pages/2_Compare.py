@@ -9,9 +9,10 @@ from lmgc_core.settings import RunOptions
 from pages.ui import data, forms, headline, slicing, sources, state
 from pages.ui.compare_form import compared_form
 from pages.ui.compared import show_comparison
-from pages.ui.frame import ALREADY_MEASURED, page_frame, show_bug, show_error
+from pages.ui.following import follow, show_phase
+from pages.ui.frame import ALREADY_MEASURED, page_frame, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
-from pages.ui.models import show_model_offer, show_progress
+from pages.ui.models import show_model_offer
 from pages.ui.work import Compared, compare_work
 
 
@@ -33,14 +34,7 @@ def subject_form() -> Compared | None:
 
 def show_outcome(manager: JobManager, job: JobView) -> None:
     """Progress or outcome, then the rows there are."""
-    if job.active:
-        show_progress(manager, job, key="compare")
-    elif job.phase == "failed":
-        show_error(job.error)
-    elif job.phase == "broken":
-        show_bug(job.exception)
-    elif job.phase == "cancelled":
-        st.info("Stopped: finished settings are shown. Run starts again.")
+    show_phase(manager, job, "compare", stopped="finished settings are shown. Run starts again.")
     if job.partial is not None:
         labels = dict(enumerate(label for label, _ in job.subject.configs))
         show_comparison(job.id, job.partial, labels, job.subject.title)
@@ -53,16 +47,7 @@ def show_job(manager: JobManager, wanted: str) -> None:
         st.caption("Press Run to measure the chosen settings on the same sample, beside baselines and null controls.")
         return
     state.set_job(state.COMPARISON, job.id)
-    pace = job.poll_seconds
-
-    @st.fragment(run_every=pace)
-    def live() -> None:
-        now = manager.get(job.id)
-        if now is None or pace != now.poll_seconds:
-            st.rerun()
-        show_outcome(manager, now)
-
-    live()
+    follow(manager, job, lambda now, _: show_outcome(manager, now))
 
 
 page_frame("Compare", "Which way of writing needs the fewest bits?")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from pages.ui import data, state
+from pages.ui.following import follow
 from pages.ui.frame import page_frame, show_error
 from pages.ui.jobs import job_id
 from pages.ui.training import show_training, training_form
@@ -42,18 +43,6 @@ if job is None:
     st.caption("The loss appears here while it trains; every recorded step can be analysed or downloaded.")
     st.stop()
 state.set_job(state.TRAINING, job.id)
-shown = job
-
-
-@st.fragment(run_every=shown.poll_seconds)
-def live() -> None:
-    """The training on the screen, polled while it is active."""
-    now = manager.get(shown.id)
-    if now is None or now.poll_seconds != shown.poll_seconds:
-        st.rerun()
-    show_training(manager, now, now.subject)
-
-
-live()
+follow(manager, job, lambda now, _: show_training(manager, now, now.subject))
 if job.id != wanted:
     st.caption("Settings have changed since this training. Train runs with the new ones.")

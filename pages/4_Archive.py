@@ -6,7 +6,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions, asks_model
-from pages.ui import data, headline, sources, state
+from pages.ui import data, forms, headline, sources, state
 from pages.ui.archive_making import making_form, show_before, show_making, show_subject
 from pages.ui.archive_opening import (
     decoding_form,
@@ -17,6 +17,7 @@ from pages.ui.archive_opening import (
     show_details,
 )
 from pages.ui.archive_work import ToDecode, decode_work, make_work
+from pages.ui.following import follow
 from pages.ui.frame import page_frame, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
 from pages.ui.models import show_model_offer
@@ -68,19 +69,9 @@ def show_archive_job(manager: JobManager, job: JobView, is_older: bool) -> bool:
     kept = last if last is not None and last.id != job.id and last.phase == "done" else None
     shown = job if job.phase == "done" else kept
     baselines = submit_baselines(manager, shown.subject.gradient) if shown and not job.active else None
-    pace = job.poll_seconds or (baselines.poll_seconds if baselines else None)
-
-    @st.fragment(run_every=pace)
-    def live() -> None:
-        now = manager.get(job.id)
-        found = manager.get(baselines.id) if baselines else None
-        if now is None or pace != (now.poll_seconds or (found.poll_seconds if found else None)):
-            st.rerun()
-        show_making(manager, now, found, kept)
-
     if is_older and not job.active:
         st.warning("Settings have changed since this archive. Make brings it up to date.")
-    live()
+    follow(manager, job, lambda now, found: show_making(manager, now, found, kept), baselines)
     return shown is not None
 
 
@@ -114,29 +105,12 @@ def show_decoding_job(manager: JobManager, subject: ToDecode, pressed: bool) -> 
     if job is None:
         return
     state.set_job(state.UNPACKED, job.id)
-    shown = job
-
-    @st.fragment(run_every=shown.poll_seconds)
-    def live() -> None:
-        now = manager.get(shown.id)
-        if now is None or now.poll_seconds != shown.poll_seconds:
-            st.rerun()
-        show_decoding(manager, now)
-
-    live()
+    follow(manager, job, lambda now, _: show_decoding(manager, now))
 
 
 page_frame("Archive", "Does it come back, bit for bit?")
-mode = st.segmented_control(
-    "What to do",
-    ["make", "open"],
-    format_func={"make": "Make an archive", "open": "Open an archive"}.get,
-    default=state.DEFAULTS[state.ARCHIVE_MODE],
-    required=True,
-    key=state.ARCHIVE_MODE,
-    label_visibility="collapsed",
-    bind="query-params",
-)
+MODES = {"make": "Make an archive", "open": "Open an archive"}
+mode = forms.choice("What to do", list(MODES), state.ARCHIVE_MODE, names=MODES, hide_label=True)
 if mode == "open":
     open_page(data.jobs())
 else:

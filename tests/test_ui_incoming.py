@@ -22,7 +22,7 @@ from lmgc_core.errors import UnsupportedInput
 from lmgc_core.gradient import Gradient
 from pages.ui import data, incoming, state
 from tests.file_kinds import npy_bytes, npy_header, write_index, write_safetensors
-from tests.test_ui_pages import ROOT, fresh_server, model, open_page, texts  # noqa: F401
+from tests.test_ui_pages import ROOT, fresh_server, open_page, texts  # noqa: F401
 
 HTML_NAME = "<img src=x onerror=alert(1)>.npy"
 MARKED_UP = re.compile(r"(?<!\\)<img|(?<!\\)\]\(java|(?<!\\)\*(?<!\\)\*b")

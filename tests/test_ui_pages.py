@@ -21,7 +21,6 @@ from lmgc_core.settings import DEFAULT_MODEL, CodecConfig
 from pages.ui import data, format, models, state
 from pages.ui.data import Loaded, Preview
 from pages.ui.work import Measured
-from tests.tiny_models import tiny_llama
 
 ROOT = Path(__file__).parent.parent
 QUESTIONS = {
@@ -33,11 +32,6 @@ QUESTIONS = {
 }
 PAGES = tuple(QUESTIONS)
 SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_llama(tmp_path_factory.mktemp("model") / "tiny"))
 
 
 @pytest.fixture(autouse=True)

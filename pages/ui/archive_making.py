@@ -13,10 +13,11 @@ from pages.ui.archive_made import show_made
 from pages.ui.archive_work import ToMake, leading_part
 from pages.ui.before import show_preview
 from pages.ui.data import Loaded
+from pages.ui.following import show_phase
 from pages.ui.format import count, size
-from pages.ui.frame import show_bug, show_error
+from pages.ui.frame import show_error
 from pages.ui.jobs import JobManager, JobView
-from pages.ui.models import DEFAULT_PARAMETERS, show_progress
+from pages.ui.models import DEFAULT_PARAMETERS
 from pages.ui.work import Measured
 
 VALUES = (144, 288, 432, 864, 1728, 3456, 6912, 13824, 0)
@@ -33,25 +34,19 @@ def making_form(loaded: Loaded) -> tuple[Gradient, ToMake | None, ArchiveForecas
     transform = forms.transform_form()
     st.subheader("Archive", anchor=False)
     gradient = leading_part(chosen, _values_form(chosen.n_parameters))
-    windows = st.segmented_control(
+    windows = forms.choice(
         "Windows",
         list(WINDOWS),
-        format_func=WINDOWS.get,
-        default=state.DEFAULTS[state.ARCHIVE_WINDOWS],
-        required=True,
-        key=state.ARCHIVE_WINDOWS,
-        bind="query-params",
+        state.ARCHIVE_WINDOWS,
+        names=WINDOWS,
         help="Decoding goes token by token, all windows side by side: short ones are done much sooner, and cost some "
         "bits because the model looks back less far.",
     )
-    proof = st.segmented_control(
+    proof = forms.choice(
         "Decode as proof",
         list(PROOFS),
-        format_func=PROOFS.get,
-        default=state.DEFAULTS[state.PROOF],
-        required=True,
-        key=state.PROOF,
-        bind="query-params",
+        state.PROOF,
+        names=PROOFS,
         help="Up to 10 000 tokens everything is decoded either way. Beyond, a part is: seeded segments of that size.",
     )
     try:
@@ -69,13 +64,13 @@ def making_form(loaded: Loaded) -> tuple[Gradient, ToMake | None, ArchiveForecas
     ahead = look_ahead(
         gradient.n_parameters,
         *fitting(found.n_parameters, n_tokens, config.context_window),
-        proof or "auto",
+        proof,
         config.prior,
         _model_size(model),
     )
     forecast = _forecast(config, ahead)
     st.caption(f"Forecast: {forecast.words()}" if forecast else "Forecast: known after the first archive")
-    return gradient, ToMake(gradient, loaded.title, config, proof or "auto", ahead), forecast
+    return gradient, ToMake(gradient, loaded.title, config, proof, ahead), forecast
 
 
 def _values_form(n_parameters: int) -> int:
@@ -133,16 +128,11 @@ def show_subject(subject: ToMake) -> None:
 
 def show_making(manager: JobManager, job: JobView, baselines: JobView | None, kept: JobView | None) -> None:
     """Progress or outcome; the archive that is there, this one or the one before."""
-    if job.active:
-        show_progress(manager, job, key="archive")
-        if kept is None:
-            st.caption("The archive is given out once it is whole and its proof is done.")
-    elif job.phase == "failed":
-        show_error(job.error, "No archive was written.")
-    elif job.phase == "broken":
-        show_bug(job.exception)
-    elif job.phase == "cancelled":
-        st.info("Stopped: no archive was written. Make starts again.")
+    show_phase(
+        manager, job, "archive", stopped="no archive was written. Make starts again.", failed="No archive was written."
+    )
+    if job.active and kept is None:
+        st.caption("The archive is given out once it is whole and its proof is done.")
     if job.phase == "done":
         show_made(job, baselines)
     elif kept is not None:

@@ -16,10 +16,10 @@ from pages.ui import data, state
 from pages.ui.archive_work import Opened, ToDecode, open_upload
 from pages.ui.before import show_tensor_table
 from pages.ui.exports import FORMATS, file_of, plain_name, refusal
+from pages.ui.following import show_phase
 from pages.ui.format import count, counted, percent, plain, shape, size
-from pages.ui.frame import analyze_link, show_bug, show_error
+from pages.ui.frame import analyze_link, show_error
 from pages.ui.jobs import JobManager, JobView, job_id
-from pages.ui.models import show_progress
 
 MOST_BYTES = 1_000_000_000
 LONGEST_TABLE = 10_000
@@ -240,15 +240,11 @@ def decoding_form(manager: JobManager, opened: Opened) -> tuple[ToDecode | None,
 
 def show_decoding(manager: JobManager, job: JobView) -> None:
     """Progress or outcome of decoding, then the gradient."""
+    show_phase(
+        manager, job, "decode", stopped="nothing was decoded. Decode starts again.", failed="Nothing was decoded."
+    )
     if job.active:
-        show_progress(manager, job, key="decode")
         st.caption("Values are given out once all of them are there and checked.")
-    elif job.phase == "failed":
-        show_error(job.error, "Nothing was decoded.")
-    elif job.phase == "broken":
-        show_bug(job.exception)
-    elif job.phase == "cancelled":
-        st.info("Stopped: nothing was decoded. Decode starts again.")
     elif job.phase == "done":
         show_decoded(job)
 

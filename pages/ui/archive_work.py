@@ -48,11 +48,7 @@ class ToMake:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What its result depends on."""
-        tensors = [[t.name, t.dtype.name, list(t.shape)] for t in self.gradient]
-        return {"gradient": self.gradient.digest, "tensors": tensors} | {
-            "config": self.config.to_dict(),
-            "proof": self.proof,
-        }
+        return {"gradient": self.gradient.identity, "config": self.config.to_dict(), "proof": self.proof}
 
 
 @dataclass(frozen=True)

@@ -37,16 +37,7 @@ OWN_PRIOR = "the preset's"
 def kind_form() -> str:
     """Own choice or a named grid."""
     st.subheader("Settings", anchor=False)
-    kind = st.segmented_control(
-        "Settings to compare",
-        KINDS,
-        default=state.DEFAULTS[state.GRID],
-        required=True,
-        key=state.GRID,
-        label_visibility="collapsed",
-        bind="query-params",
-    )
-    return kind or KINDS[0]
+    return forms.choice("Settings to compare", KINDS, state.GRID, hide_label=True)
 
 
 def compared_form(model: str) -> list[tuple[str, CodecConfig]]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
+from lmgc_core.baselines import best_baseline
 from lmgc_core.compare_table import comparison_csv, comparison_html, comparison_table
 from pages.ui import compare_figures, figures, state
 from pages.ui.charts import show_chart
 from pages.ui.compare_figures import Point
 from pages.ui.compare_form import address_of
 from pages.ui.format import LOWER, count, number, plain, points
-from pages.ui.frame import show_error
+from pages.ui.frame import link, show_error
 from pages.ui.side_by_side import show_side_by_side
 
 if TYPE_CHECKING:
@@ -73,13 +73,11 @@ def sentences(found: Comparison, labels: Mapping[int, str]) -> list[str]:
         loss = "" if decibels is None else f" at {number(decibels)} dB"
         name = "Lowest rate" if step == "none" else f"After {plain(step)}"
         line = f"{name}: **{plain(labels[best.number])}**, {number(100 * rate)} % of raw{loss}."
-        verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
-        if verified:
-            strongest = min(verified, key=lambda b: b.compression_rate or 0)
-            gap = rate - (strongest.compression_rate or 0)
+        strongest = best_baseline(found.baselines.get(step, ()))
+        if strongest is not None and strongest.compression_rate is not None:
             line += (
-                f" The best baseline, {plain(strongest.id)}, takes {number(100 * (strongest.compression_rate or 0))} % "
-                f"of the whole file: {points(gap)} for the estimate here."
+                f" The best baseline, {plain(strongest.id)}, takes {number(100 * strongest.compression_rate)} % "
+                f"of the whole file: {points(rate - strongest.compression_rate)} for the estimate here."
             )
         lines.append(line)
     for mixed, counted in _with_and_without_model(found):
@@ -203,11 +201,10 @@ def show_front(found: Comparison, labels: Mapping[int, str]) -> None:
     dots = [Point(plain_label(labels[n]), x, bits, i in front) for i, (n, x, bits) in enumerate(drawn)]
     raw = found.rows[0].report.coding.raw
     width = 8 * raw.raw_bytes / max(raw.n_parameters, 1)
-    verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
-    best = sorted(verified, key=lambda b: b.compression_rate or 0)[:1]
+    best = best_baseline(found.baselines.get(step, ()))
     figure = compare_figures.pareto_front(
         dots,
-        [(b.id, width * (b.compression_rate or 0)) for b in best],
+        [(best.id, width * best.compression_rate)] if best and best.compression_rate is not None else [],
         x_title=against or "tokens per parameter",
         x_better="lower" if by_tokens else "higher",
     )
@@ -235,7 +232,9 @@ def show_rate_distortion(found: Comparison, labels: Mapping[int, str]) -> None:
         bits = report.totals.bits_per_parameter
         exact = step == "none" or (report.error.max_abs == 0 and not report.error.n_overflowed)
         loss = None if exact else report.error.psnr_db
-        if bits is None or (loss is None and not exact):
+        if bits is None:
+            continue
+        if loss is None and not exact:
             undefined.append(step)
             continue
         coder = labels[row.number].removesuffix(f" · {step}")
@@ -243,10 +242,9 @@ def show_rate_distortion(found: Comparison, labels: Mapping[int, str]) -> None:
         raw = report.coding.raw
         errors[step] = (loss, 8 * raw.raw_bytes / max(raw.n_parameters, 1))
     for step, (loss, width) in errors.items():
-        verified = [b for b in found.baselines.get(step, ()) if b.verified and b.compression_rate is not None]
-        if verified:
-            best = min(verified, key=lambda b: b.compression_rate or 0)
-            curves.setdefault("best baseline", []).append((step, width * (best.compression_rate or 0), loss))
+        best = best_baseline(found.baselines.get(step, ()))
+        if best is not None and best.compression_rate is not None:
+            curves.setdefault("best baseline", []).append((step, width * best.compression_rate, loss))
     if not any(step != "none" for step in errors):
         st.caption("Choose lossy steps beside the way of writing to see what rate each error buys.")
         return
@@ -349,13 +347,5 @@ def show_hand_over(found: Comparison, labels: Mapping[int, str]) -> None:
         config = next(r.report.coding.config for r in found.rows if r.number == chosen)
         kept = {k: st.query_params.get_all(k) for k in (state.SOURCE, state.SAMPLE, state.TENSORS, state.TRAINING)}
         facts = {**{k: v for k, v in kept.items() if v}, **address_of(config)}
-        page_links({"app.py": "to Analyze", "pages/4_Archive.py": "to Archive"}, facts)
-
-
-def page_links(pages: Mapping[str, str], facts: Mapping[str, Any]) -> None:
-    """Links with an address; a page started alone as the main script knows no other pages."""
-    for path, label in pages.items():
-        try:
-            st.page_link(path, label=label, query_params=dict(facts))
-        except (StreamlitAPIException, KeyError):
-            st.caption(f"{label}: start app.py")
+        link("app.py", "to Analyze", facts, "to Analyze: start app.py")
+        link("pages/4_Archive.py", "to Archive", facts, "to Archive: start app.py")

@@ -6,7 +6,7 @@ moves them; only moved ones count as explicit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -101,19 +101,43 @@ def model_form() -> str:
     return chosen
 
 
+def choice(
+    label: str,
+    options: Sequence[str],
+    key: str,
+    *,
+    names: Mapping[str, str] | None = None,
+    help: str | None = None,
+    hide_label: bool = False,
+) -> str:
+    """One of a few, always one, in the address too.
+
+    Args:
+        label: for everyone, or with `hide_label` for screen readers.
+        options: what the fact may be.
+        key: of the fact; its default is the one in `state.DEFAULTS`.
+        names: what the options are called, where not by themselves.
+        help: what the choice does.
+        hide_label: where the heading above says it.
+    """
+    return st.segmented_control(
+        label,
+        list(options),
+        format_func=lambda option: (names or {}).get(option, option),
+        default=state.DEFAULTS[key],
+        required=True,
+        key=key,
+        help=help,
+        label_visibility="collapsed" if hide_label else "visible",
+        bind="query-params",
+    ) or str(state.DEFAULTS[key])
+
+
 def serialization_form(dtype: DType) -> tuple[str, dict[str, Any]]:
     """A preset and the details that were moved away from it."""
     st.subheader("Serialization", anchor=False)
-    name = st.segmented_control(
-        "Preset",
-        PRESETS,
-        default=state.DEFAULTS[state.PRESET],
-        required=True,
-        key=state.PRESET,
-        help=PRESET_HELP,
-        bind="query-params",
-    )
-    base = preset(name or "best")
+    name = choice("Preset", PRESETS, state.PRESET, help=PRESET_HELP)
+    base = preset(name)
     chosen = base.serialization(dtype)
     moved = [k for k in state.DETAILS if state.get(k) != state.AS_PRESET]
     explicit: dict[str, Any] = {}
@@ -123,7 +147,7 @@ def serialization_form(dtype: DType) -> tuple[str, dict[str, Any]]:
             value = _detail(key, default)
             if value != state.AS_PRESET:
                 explicit[key] = value
-    return name or "best", explicit
+    return name, explicit
 
 
 def _detail(key: str, default: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -74,11 +75,18 @@ def analyze_link(key: str, width: Literal["content", "stretch"] = "content", **f
 
     A link, since a switch by script is refused while the page's settings stand in its address.
     """
+    with st.container(key=f"to_analyze_{key}", width=width):
+        link("app.py", "Analyze", facts, "Open Analyze to look at it.", width)
+
+
+def link(
+    path: str, label: str, facts: Mapping[str, Any], instead: str, width: Literal["content", "stretch"] = "content"
+) -> None:
+    """A link to another page with `facts` in its address; `instead` where a page started alone knows no others."""
     try:
-        with st.container(key=f"to_analyze_{key}", width=width):
-            st.page_link("app.py", label="Analyze", width=width, query_params=facts)
+        st.page_link(path, label=label, width=width, query_params=dict(facts))
     except (StreamlitAPIException, KeyError):
-        st.caption("Open Analyze to look at it.")
+        st.caption(instead)
 
 
 def show_error(error: LmgcError | str, kept: str = "") -> None:

@@ -11,10 +11,10 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
 from pages.ui import headline, picture, state, strips, tables
+from pages.ui.following import show_phase
 from pages.ui.format import count, duration, plain
-from pages.ui.frame import show_bug, show_error
+from pages.ui.frame import show_error
 from pages.ui.jobs import JobManager, JobView
-from pages.ui.models import show_progress
 from pages.ui.work import BASELINE_BYTES, Measured, measure_work
 
 if TYPE_CHECKING:
@@ -25,15 +25,14 @@ def show_run(manager: JobManager, job: JobView, baselines: JobView | None, is_ol
     """Progress or outcome first, then whatever numbers there are."""
     report: Report | None = job.partial
     subject: Measured = job.subject
-    if job.active:
-        show_progress(manager, job, key="run")
-    elif job.phase == "failed":
-        show_error(job.error, "What was measured before stays below." if report else "Nothing was changed.")
-    elif job.phase == "broken":
-        show_bug(job.exception)
-    elif job.phase == "cancelled":
-        kept = f"the {count(len(report.results))} windows done are shown" if report else "nothing had been measured"
-        st.info(f"Stopped: {kept}. Run starts again.")
+    kept = f"the {count(len(report.results))} windows done are shown" if report else "nothing had been measured"
+    show_phase(
+        manager,
+        job,
+        "run",
+        stopped=f"{kept}. Run starts again.",
+        failed="What was measured before stays below." if report else "Nothing was changed.",
+    )
     if report is None:
         if job.active:
             st.caption("Numbers, picture and tokens fill in as windows arrive.")

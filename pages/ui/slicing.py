@@ -14,6 +14,8 @@ from pages.ui import data, forms, state
 from pages.ui.format import counted, plain, shape
 from pages.ui.grid import two_axes
 
+PARTS = {"all": "all of it", "slice": "a slice"}
+
 
 def chosen_form(gradient: Gradient) -> Gradient:
     """What the sidebar chooses of a gradient; this is what a run then analyses."""
@@ -27,14 +29,11 @@ def chosen_form(gradient: Gradient) -> Gradient:
 
 def slice_form(tensor: Tensor) -> Index | None:
     """A slice of the tensor; None for the whole of it."""
-    part = st.segmented_control(
+    part = forms.choice(
         "Of this tensor",
-        ["all", "slice"],
-        format_func={"all": "all of it", "slice": "a slice"}.get,
-        default=state.DEFAULTS[state.PART],
-        required=True,
-        key=state.PART,
-        bind="query-params",
+        list(PARTS),
+        state.PART,
+        names=PARTS,
         help="A slice is analysed as a tensor of its own, named as numpy would take it.",
     )
     if part != "slice":

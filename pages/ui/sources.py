@@ -15,7 +15,7 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import DTYPES
-from pages.ui import data, state
+from pages.ui import data, forms, state
 from pages.ui.before import show_large_file
 from pages.ui.data import Loaded
 from pages.ui.format import plain, shape, size
@@ -33,17 +33,9 @@ def gradient_form() -> Loaded | None:
         options.append("made here")
     if data.unpacked(state.current_job(state.UNPACKED)):
         options.append("archive")
-    source = st.segmented_control(
-        "Where from",
-        options,
-        default=state.DEFAULTS[state.SOURCE],
-        required=True,
-        key=state.SOURCE,
-        label_visibility="collapsed",
-        bind="query-params",
-    )
+    source = forms.choice("Where from", options, state.SOURCE, hide_label=True)
     try:
-        fresh = FROM[source or "sample"]()
+        fresh = FROM[source]()
     except LmgcError as error:
         last = state.get(state.LOADED)
         show_error(error, f"Still showing: {data.plain_title(last)}." if last else "")

@@ -11,10 +11,11 @@ from lmgc_core.errors import InvalidSetting
 from pages.ui import figures, state
 from pages.ui.charts import show_chart
 from pages.ui.exports import file_of, plain_name
+from pages.ui.following import show_phase
 from pages.ui.format import count, number, size
-from pages.ui.frame import analyze_link, show_bug, show_error
+from pages.ui.forms import choice
+from pages.ui.frame import analyze_link
 from pages.ui.jobs import JobManager, JobView
-from pages.ui.models import show_progress
 from pages.ui.work import Training
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ def training_form() -> GenerateConfig:
         help=f"{NETWORKS[network].width_means}; the paper's is {NETWORKS[network].default_width}. Smaller is faster.",
         bind="query-params",
     )
-    optimizer = st.segmented_control(
-        "Optimizer", ["sgd", "adamw"], default="sgd", required=True, key=state.OPTIMIZER, bind="query-params"
-    )
+    optimizer = choice("Optimizer", ["sgd", "adamw"], state.OPTIMIZER)
     kinds = list(RECORDS) if optimizer == "adamw" else ["gradient", "update"]
     record = st.selectbox("Record", kinds, format_func=RECORDS.get, key=state.RECORD)
     seed = st.number_input("Seed", 0, 2**31 - 1, key=state.SEED_TRAINING)
@@ -110,14 +109,7 @@ def parse_steps(text: str) -> tuple[int, ...]:
 
 def show_training(manager: JobManager, job: JobView, config: GenerateConfig) -> None:
     """Progress, the loss, and what was kept."""
-    if job.active:
-        show_progress(manager, job, key="training")
-    elif job.phase == "failed":
-        show_error(job.error)
-    elif job.phase == "broken":
-        show_bug(job.exception)
-    elif job.phase == "cancelled":
-        st.info("Stopped: what was recorded before is kept.")
+    show_phase(manager, job, "training", stopped="what was recorded before is kept.")
     found: Training | None = job.partial
     if found is None or not found.losses:
         return

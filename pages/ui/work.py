@@ -39,10 +39,7 @@ class Measured:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What its result depends on."""
-        return {"gradient": self.gradient.digest, "names": _names(self.gradient)} | {
-            "config": self.config.to_dict(),
-            "limit": self.limit,
-        }
+        return {"gradient": self.gradient.identity, "config": self.config.to_dict(), "limit": self.limit}
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,8 @@ class Compared:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What its result depends on."""
-        return {"gradient": self.gradient.digest, "names": _names(self.gradient), "limit": self.limit} | {
-            "configs": [(label, config.to_dict()) for label, config in self.configs]
-        }
+        configs = [(label, config.to_dict()) for label, config in self.configs]
+        return {"gradient": self.gradient.identity, "limit": self.limit, "configs": configs}
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,6 @@ class Training:
 
     losses: tuple[float, ...] = ()
     recorded: tuple[Recorded, ...] = ()
-
-
-def _names(gradient: Gradient) -> list[Any]:
-    return [[t.name, t.dtype.name, list(t.shape)] for t in gradient]
 
 
 def fetch_text(progress: Any) -> str:
@@ -215,8 +207,7 @@ def submit_baselines(manager: JobManager, gradient: Gradient) -> JobView | None:
     """Queues the baselines of a gradient, unless it is so large that they would take minutes."""
     if gradient.raw_bytes > BASELINE_BYTES:
         return None
-    facts = {"gradient": gradient.digest, "names": _names(gradient)}
-    return manager.submit("baselines", facts, baselines_work(gradient))
+    return manager.submit("baselines", {"gradient": gradient.identity}, baselines_work(gradient))
 
 
 def best_baseline(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
