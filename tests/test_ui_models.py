@@ -17,7 +17,7 @@ from lmgc_core.settings import RunOptions, preset
 from pages.ui import data, state, work
 from pages.ui.jobs import JobContext, JobManager
 from pages.ui.work import Measured, measure_work
-from tests.test_ui_pages import SECONDS, fresh_server, gradient, model, open_gradient, run_to_the_end  # noqa: F401
+from tests.test_ui_pages import SECONDS, fresh_server, gradient, open_gradient, run_to_the_end  # noqa: F401
 from tests.tiny_models import tiny_gpt2
 
 
