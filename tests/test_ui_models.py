@@ -45,7 +45,7 @@ def subject(seed: int, folder: str) -> Measured:
     return Measured(small(seed), f"{seed}.npy", "upload", preset("best", model=folder, context_window=128), 1)
 
 
-def test_sessions_that_need_the_model_at_once_load_it_once(loads: list[Any], model: str) -> None:  # noqa: F811
+def test_sessions_that_need_the_model_at_once_load_it_once(loads: list[Any], model: str) -> None:
     manager, gate = JobManager(), threading.Barrier(4)
     ids: list[str] = []
 
@@ -67,7 +67,7 @@ def test_sessions_that_need_the_model_at_once_load_it_once(loads: list[Any], mod
     assert len(loads) == 1
 
 
-def test_another_model_takes_the_place_of_the_one_before(loads: list[Any], model: str, tmp_path: Path) -> None:  # noqa: F811
+def test_another_model_takes_the_place_of_the_one_before(loads: list[Any], model: str, tmp_path: Path) -> None:
     manager, other = JobManager(), str(tiny_gpt2(tmp_path / "gpt2"))
     for folder in (model, other, model):
         asked = subject(len(loads), folder)
@@ -135,7 +135,7 @@ def test_downloads_are_the_same_bytes_each_time_and_results_stay(gradient: Gradi
      np.float32([np.inf, -np.inf, 1.0]), np.float32(3.5)],
     ids=["constant", "all NaN", "wide", "infinities", "one value"],
 )  # fmt: skip
-def test_arrays_that_break_pictures_are_drawn(array: np.ndarray, model: str) -> None:  # noqa: F811
+def test_arrays_that_break_pictures_are_drawn(array: np.ndarray, model: str) -> None:
     at = open_gradient("app.py", Gradient.from_arrays({"w": array}), model=model, limit=1).run()
     at = run_to_the_end(at, "run_button", state.RUN)
     assert not at.error
