@@ -131,6 +131,10 @@ def test_files_that_lie_cost_little(tmp_path: Path) -> None:
     with (tmp_path / "garbage.safetensors").open("wb") as file:
         file.write((100_000_000).to_bytes(8, "little") + b"{")
         file.truncate(100_000_008)
+    for name, n_tensors in {"most.safetensors": 77_000, "many.safetensors": 150_000}.items():
+        entries = (f'"t{i}":{{"dtype":"U8","shape":[1],"data_offsets":[{i},{i + 1}]}}' for i in range(n_tensors))
+        header = f"{{{','.join(entries)}}}".encode()
+        (tmp_path / name).write_bytes(len(header).to_bytes(8, "little") + header + bytes(n_tensors))
     with (tmp_path / "index.json").open("wb") as file:
         file.write(b'{"weight_map": {')
         file.writelines(b'"t%d": "s",' % i for i in range(1_500_000))

@@ -14,7 +14,7 @@ from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
 from lmgc_core.gradient import DTYPES, TensorSpec
 
-MAX_HEADER_BYTES = 10_000_000  # 100,000 tensors; parsed, a header takes several times its size in memory
+MAX_HEADER_BYTES = 5_000_000  # 50,000 tensors; parsed, a header takes 20 times its size in memory
 DTYPE_NAMES = {
     "F64": "float64",
     "F32": "float32",
