@@ -53,10 +53,12 @@ class Server:
     """A running app.
 
     Attributes:
-        port: where it listens.
+        host, port: where it listens.
         process: of its own.
         loads: the file with a line for every model loaded.
     """
+
+    host = "127.0.0.1"
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.port = free_port()
@@ -110,7 +112,7 @@ class Visitor:
     """One browser tab, as far as the server can tell."""
 
     def __init__(self, server: Server, **query: str) -> None:
-        self._address = f"http://127.0.0.1:{server.port}"
+        self._address = f"http://{server.host}:{server.port}"
         self._query = urllib.parse.urlencode(query)
         self._web = requests.Session()
         self._web.get(f"{self._address}/_stcore/health", timeout=30)
@@ -119,7 +121,7 @@ class Visitor:
         self.session_id = ""
         self.elements: dict[tuple[int, ...], Any] = {}
         self._socket = connect(
-            f"ws://127.0.0.1:{server.port}/_stcore/stream",
+            f"ws://{server.host}:{server.port}/_stcore/stream",
             subprotocols=["streamlit"],  # type: ignore[list-item]
             max_size=None,
             open_timeout=60,
