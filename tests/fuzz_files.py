@@ -217,6 +217,8 @@ def try_file(path: Path, options: dict) -> tuple[str, int]:
     except LmgcError as error:
         if "\n" in str(error) or len(str(error)) > 1000 or not str(error).strip():
             raise ValueError(f"not one short line: {error!r}") from error
+        if "; " not in str(error):
+            raise ValueError(f"does not say what to do: {error!r}") from error
         return "refused", declared
 
 

@@ -148,7 +148,10 @@ def test_a_stop_is_no_bad_file(error: type[BaseException]) -> None:
 
 
 def test_one_line_is_short_and_printable() -> None:
-    assert one_line("a" * 1000)[-1] == "…"
+    long = one_line("found " + "a" * 1000 + "; fetch it again")
+    assert len(long) == 300
+    assert long.startswith("found aaa")
+    assert long.endswith("…" + "a" * 84 + "; fetch it again")
     assert one_line("a\tb\r\nc\x07") == "a b c\\x07"
 
 

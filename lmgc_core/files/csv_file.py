@@ -102,8 +102,8 @@ class _Table:
                 f"line {line}: {one_line(cell, 40)!r} looks like a decimal comma or another separator; "
                 "write a decimal point and one separator (comma, semicolon, tab or space)"
             )
-        what = one_line(cell, 40)
-        raise UnsupportedInput(f"line {line}: {what!r} is not a number" if cell else f"line {line}: an empty cell")
+        what = f"{one_line(cell, 40)!r} is not a number" if cell else "an empty cell"
+        raise UnsupportedInput(f"line {line}: {what}; every cell needs a number")
 
     def shape(self) -> tuple[int, ...]:
         return (self.rows, self.columns) if self.rows > 1 and self.columns > 1 else (len(self.values),)
@@ -157,7 +157,9 @@ def _rows(file: FileBytes, table: _Table) -> Iterator[tuple[int, list[str], bool
                 yield from _cells(line, rest[:cut], False, table)
                 rest = rest[cut + 1 :]
         if len(rest) > 4 * PIECE_BYTES:
-            raise UnsupportedInput(f"line {line}: a cell of more than {len(rest):,} characters is no number")
+            raise UnsupportedInput(
+                f"line {line}: a cell of more than {len(rest):,} characters is no number; every cell needs one"
+            )
 
 
 def _pieces(file: FileBytes) -> Iterator[tuple[str, bool]]:

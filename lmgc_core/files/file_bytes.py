@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from lmgc_core.errors import UnsupportedInput
-from lmgc_core.files.source import CHUNK_BYTES, empty_words
+from lmgc_core.files.source import CHUNK_BYTES, damaged, empty_words
 from lmgc_core.gradient import TensorSpec, Words
 
 KINDS = {
@@ -53,7 +53,7 @@ class FileBytes:
                 raise UnsupportedInput(f"this is {kind}, not a file; give a regular file")
             self.size = status.st_size
             if self.size == 0:
-                raise UnsupportedInput("the file is empty (0 bytes)")
+                raise UnsupportedInput("the file is empty (0 bytes); choose another or save it again")
             self._map = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(handle)
@@ -96,7 +96,7 @@ class FileBytes:
         if spec.n_parameters == 0:
             return empty_words(spec)
         if offset < 0 or offset + spec.raw_bytes > self.size:
-            raise UnsupportedInput(
+            raise damaged(
                 f"{spec.name!r}: truncated: {spec.raw_bytes:,} bytes expected from byte {offset:,} on, "
                 f"the file has {self.size:,} in all"
             )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
-from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
+from lmgc_core.files.source import ReadOptions, Source, damaged, make_source, one_line
 from lmgc_core.gradient import DTYPES, TensorSpec
 
 # Storage types by their number: those that are plain, and the names of those that are not.
@@ -58,9 +58,7 @@ def open_gguf(file: FileBytes, options: ReadOptions) -> Source:
             continue
         spec = TensorSpec(name, DTYPES[PLAIN[kind]], shape)
         if offset + spec.raw_bytes > file.size:
-            raise UnsupportedInput(
-                f"truncated: {name!r} ends at byte {offset + spec.raw_bytes:,}, the file has {file.size:,}"
-            )
+            raise damaged(f"truncated: {name!r} ends at byte {offset + spec.raw_bytes:,}, the file has {file.size:,}")
         specs.append(spec)
         offsets[name] = offset
     return make_source(
@@ -158,11 +156,9 @@ class _Header:
     def _skip(self, n_bytes: int) -> None:
         self._at += n_bytes
         if self._at > self._file.size:
-            raise UnsupportedInput(
-                f"truncated: the header reaches to byte {self._at:,}, the file has {self._file.size:,}; fetch it again"
-            )
+            raise damaged(f"truncated: the header reaches to byte {self._at:,}, the file has {self._file.size:,}")
 
     def _check(self, n: int, least_bytes: int, what: str) -> None:
         """Holds a declared count against the bytes that are left."""
         if n * least_bytes > self._file.size - self._at:
-            raise UnsupportedInput(f"declares {n:,} {what}, more than its {self._file.size:,} bytes can hold")
+            raise damaged(f"declares {n:,} {what}, more than its {self._file.size:,} bytes can hold")

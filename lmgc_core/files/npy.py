@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
-from lmgc_core.files.source import ReadOptions, Source, dtype_of_width, make_source
+from lmgc_core.files.source import ReadOptions, Source, damaged, dtype_of_width, make_source
 from lmgc_core.gradient import DTYPES, DType, TensorSpec
 from lmgc_core.wording import counted
 
@@ -73,21 +73,21 @@ def parse_npy_header(head: bytes, options: ReadOptions) -> NpyHeader:
         UnsupportedInput: for a header that is no header.
     """
     if not head.startswith(MAGIC) or len(head) < 10:
-        raise UnsupportedInput("not an npy file, or truncated: the header is missing")
+        raise damaged("not an npy file, or truncated: the header is missing")
     major = head[6]
     if major not in (1, 2, 3):
         raise UnsupportedInput(f"npy header version {major}.{head[7]} is not known; 1.0, 2.0 and 3.0 are")
     start = 10 if major == 1 else 12
     length = int.from_bytes(head[8:start], "little")
     if length > MAX_HEADER_BYTES:
-        raise UnsupportedInput(f"npy header of {length:,} bytes; at most {MAX_HEADER_BYTES:,} are allowed")
+        raise damaged(f"npy header of {length:,} bytes, at most {MAX_HEADER_BYTES:,} are allowed")
     text = head[start : start + length]
     if len(text) < length:
-        raise UnsupportedInput(f"truncated: npy header of {length:,} bytes, {len(text):,} are there")
+        raise damaged(f"truncated: npy header of {length:,} bytes, {len(text):,} are there")
     try:
         fields = _header_fields(text.decode("latin1" if major < 3 else "utf-8"))
     except UnicodeDecodeError:
-        raise UnsupportedInput("npy header is not utf-8 text, as version 3.0 needs") from None
+        raise damaged("npy header is not utf-8 text, as version 3.0 needs") from None
     shape, fortran = fields["shape"], fields["fortran_order"]
     dtype, byte_order = _element_type(fields["descr"], options)
     return NpyHeader(dtype, shape, fortran, byte_order, start + length)
@@ -98,18 +98,18 @@ def _header_fields(text: str) -> dict[str, Any]:
     try:
         fields = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise UnsupportedInput("npy header is no dictionary of descr, fortran_order and shape") from None
+        raise damaged("npy header is no dictionary of descr, fortran_order and shape") from None
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
-        raise UnsupportedInput("npy header must hold exactly descr, fortran_order and shape")
+        raise damaged("npy header must hold exactly descr, fortran_order and shape")
     shape = fields["shape"]
     if not isinstance(shape, tuple) or not all(type(n) is int for n in shape):
-        raise UnsupportedInput(f"npy header: shape {shape!r} is no tuple of whole numbers")
+        raise damaged(f"npy header: shape {shape!r} is no tuple of whole numbers")
     if any(n < 0 for n in shape):
-        raise UnsupportedInput(f"npy header: shape {shape!r} has a negative size")
+        raise damaged(f"npy header: shape {shape!r} has a negative size")
     if len(shape) > MAX_AXES:
-        raise UnsupportedInput(f"npy header: shape with {len(shape)} axes; at most {MAX_AXES} are allowed")
+        raise UnsupportedInput(f"npy header: {len(shape)} axes, at most {MAX_AXES} are allowed; save it with fewer")
     if type(fields["fortran_order"]) is not bool:
-        raise UnsupportedInput(f"npy header: fortran_order {fields['fortran_order']!r} is neither True nor False")
+        raise damaged(f"npy header: fortran_order {fields['fortran_order']!r} is neither True nor False")
     return fields
 
 
@@ -171,9 +171,9 @@ def check_length(spec: TensorSpec, present: int) -> str | None:
         UnsupportedInput: when fewer are there.
     """
     if present < spec.raw_bytes:
-        raise UnsupportedInput(
+        raise damaged(
             f"truncated: shape {spec.shape} of {spec.dtype.name} declares {spec.raw_bytes:,} bytes, "
-            f"{max(present, 0):,} are there; fetch or save the file again"
+            f"{max(present, 0):,} are there"
         )
     if present > spec.raw_bytes:
         left = counted(present - spec.raw_bytes, "byte")

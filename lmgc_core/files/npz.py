@@ -13,7 +13,7 @@ import numpy as np
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
 from lmgc_core.files.npy import MAGIC, MAX_HEADER_BYTES, NpyHeader, RefusedMember, check_length, parse_npy_header
-from lmgc_core.files.source import ReadOptions, Source, empty_words, make_source, one_line, too_large
+from lmgc_core.files.source import ReadOptions, Source, damaged, empty_words, make_source, one_line, too_large
 from lmgc_core.files.zip_archive import compressed_bytes, member_pieces, open_zip
 from lmgc_core.gradient import TensorSpec, Words
 
@@ -43,8 +43,10 @@ def open_npz(file: FileBytes, options: ReadOptions) -> Source:
             members[name] = member, header
         except RefusedMember as error:
             refused[name] = str(error)
-        except (UnsupportedInput, zipfile.BadZipFile, EOFError) as error:
+        except UnsupportedInput as error:
             raise UnsupportedInput(f"{name!r}: {one_line(error)}") from error
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise damaged(f"{name!r}: {one_line(error, 120)}") from error
 
     def stream(spec: TensorSpec) -> Iterator[Words]:
         member, header = members[spec.name]
@@ -82,9 +84,9 @@ def _array_name(member: zipfile.ZipInfo) -> str:
 
 def _member_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, options: ReadOptions) -> NpyHeader:
     if member.is_dir():
-        raise RefusedMember("a folder inside the archive, not an array")
+        raise RefusedMember("a folder inside the archive, not an array; save arrays alone")
     with archive.open(member) as stream:
         head = stream.read(MAX_HEADER_BYTES + 12)
     if not head.startswith(MAGIC):
-        raise RefusedMember("this member is not an npy array")
+        raise RefusedMember("this member is not an npy array; save it as one")
     return parse_npy_header(head, options)

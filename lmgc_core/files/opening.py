@@ -143,7 +143,7 @@ def _open_folder(path: Path, options: ReadOptions, label: str) -> Source:
             notes.append(f"left out: {error}")
     if not sources:
         found = f" ({notes[0]})" if notes else ""
-        raise UnsupportedInput(f"a folder without a file that can be read{found}")
+        raise UnsupportedInput(f"a folder without a file that can be read{found}; give one that holds gradients")
     return combine(label, sources, notes)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
-from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
+from lmgc_core.files.source import ReadOptions, Source, damaged, make_source, one_line
 from lmgc_core.gradient import DTYPES, TensorSpec
 
 MAX_HEADER_BYTES = 5_000_000  # 50,000 tensors; parsed, a header takes 20 times its size in memory
@@ -62,9 +62,7 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
             metadata = handle.metadata() or {}
             order = handle.offset_keys()
     except SafetensorError as error:
-        raise UnsupportedInput(
-            f"not a whole safetensors file: {one_line(error, 140)}; fetch or save it again"
-        ) from error
+        raise damaged(f"not a whole safetensors file: {one_line(error, 140)}") from error
     entries = _entries(file.slice(8, length))
     specs: list[TensorSpec] = []
     offsets: dict[str, int] = {}
@@ -82,7 +80,7 @@ def open_safetensors(file: FileBytes, options: ReadOptions) -> Source:
             refused[name] = why
             offset += TensorSpec(name, DTYPES["uint8"], shape).n_parameters * bits // 8
     if offset != file.size:
-        raise UnsupportedInput(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")
+        raise damaged(f"the header accounts for {offset:,} bytes, the file has {file.size:,}")
     return make_source(
         file.label,
         "safetensors",

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
-from lmgc_core.files.source import ReadOptions, Source, make_source, one_line
+from lmgc_core.files.source import ReadOptions, Source, damaged, make_source, one_line
 from lmgc_core.gradient import TensorSpec, Words
 from lmgc_core.wording import counted
 
@@ -64,7 +64,7 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
             continue
         found = next((s for s in shard.specs if s.name == tensor), None)
         if found is None:
-            raise UnsupportedInput(f"shard {name} lacks tensor {tensor!r} that the index places there")
+            raise damaged(f"shard {name} lacks tensor {tensor!r} that the index places there")
         specs.append(found)
     for name, shard in shards.items():
         extra = [s.name for s in shard.specs if s.name not in weight_map]
@@ -82,16 +82,16 @@ def open_index(file: FileBytes, options: ReadOptions, open_shard: Callable[[Path
 
 def _weight_map(data: bytes, size: int) -> dict[str, str]:
     if size > MAX_INDEX_BYTES:
-        raise UnsupportedInput(f"an index of {size:,} bytes; at most {MAX_INDEX_BYTES:,} are allowed")
+        raise UnsupportedInput(f"an index of {size:,} bytes, at most {MAX_INDEX_BYTES:,} are allowed; give the shards")
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UnsupportedInput(f"an index that is no JSON: {one_line(error)}") from error
+        raise damaged(f"an index that is no JSON: {one_line(error)}") from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
-        raise UnsupportedInput("an index whose weight_map does not map tensor names to files")
+        raise damaged("an index whose weight_map does not map tensor names to files")
     if not weight_map:
-        raise UnsupportedInput("an index that names no tensors")
+        raise UnsupportedInput("an index that names no tensors; give the shards")
     return weight_map
 
 

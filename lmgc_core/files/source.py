@@ -8,6 +8,7 @@ in logical C order; what cannot be read is named in `refused` with the reason; n
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -162,7 +163,7 @@ def make_source(
         more = f" (and {counted(len(refused) - 1, 'more member')} like it)" if len(refused) > 1 else ""
         raise UnsupportedInput(f"{first!r}: {why}{more}" if first else f"{why}{more}")
     if not specs:
-        raise UnsupportedInput("no tensors in this file")
+        raise UnsupportedInput("no tensors in this file; save at least one")
     return Source(label, format, tuple(specs), fetch, stream, dict(metadata or {}), tuple(notes), dict(refused))
 
 
@@ -196,24 +197,33 @@ def guarded(label: str, what: str) -> Iterator[None]:
     except MemoryError as error:
         raise UnsupportedInput(f"{label}: declares more than fits into memory; choose fewer tensors") from error
     except RecursionError as error:
-        raise UnsupportedInput(f"{label}: nested too deeply to be a {what} file of tensors") from error
+        raise UnsupportedInput(f"{label}: nested too deeply for a {what} file; save a flat dict of tensors") from error
     except OSError as error:
-        raise UnsupportedInput(f"{label}: cannot be read: {one_line(error.strerror or str(error))}") from error
+        if error.strerror is None or error.errno == errno.EINVAL:  # a library's own, or a place that no file has
+            raise UnsupportedInput(_not_whole(label, what, error)) from error
+        raise UnsupportedInput(
+            f"{label}: cannot be read: {one_line(error.strerror)}; check that it is there and may be read"
+        ) from error
     except Exception as error:
-        raise UnsupportedInput(_damaged(label, what, error)) from error
+        raise UnsupportedInput(_not_whole(label, what, error)) from error
     except BaseException as error:
         if type(error).__module__.startswith("pyo3"):  # a panic inside a library written in Rust
-            raise UnsupportedInput(_damaged(label, what, error)) from error
+            raise UnsupportedInput(_not_whole(label, what, error)) from error
         raise
 
 
-def _damaged(label: str, what: str, error: BaseException) -> str:
-    said = one_line(str(error)) or type(error).__name__
-    return f"{label}: not a whole {what} file, or damaged: {said}"
+def _not_whole(label: str, what: str, error: BaseException) -> str:
+    said = one_line(str(error), 200) or type(error).__name__
+    return f"{label}: {damaged(f'not a whole {what} file: {said}')}"
+
+
+def damaged(found: str) -> UnsupportedInput:
+    """The error for a file that contradicts itself or stops short; `found` says where."""
+    return UnsupportedInput(f"{found}; the file is damaged, fetch or save it again")
 
 
 def one_line(text: Any, limit: int = 300) -> str:
-    """The text on one line of printable characters, cut at `limit`.
+    """The text on one line of printable characters, a piece in the middle left out beyond `limit`.
 
     Runs of bytes that a library quotes are left out: of a damaged file they are whatever stood in memory.
 
@@ -222,7 +232,10 @@ def one_line(text: Any, limit: int = 300) -> str:
     """
     joined = re.sub(r"b'[^']*'|b\x22[^\x22]*\x22", "...", " ".join(str(text).split()))
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in joined)
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    if len(shown) <= limit:
+        return shown
+    ending = limit // 3  # what to do stands at the end
+    return f"{shown[: limit - ending - 1]}…{shown[-ending:]}"
 
 
 def too_large(declared: int, max_bytes: int, how: str) -> UnsupportedInput:

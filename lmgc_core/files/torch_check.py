@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
+from lmgc_core.files.source import damaged
 from lmgc_core.files.torch_numpy import STAND_INS
 
 MOST_INSTRUCTIONS = 1_200_000  # some 40,000 tensors
@@ -87,20 +88,17 @@ def check_storages(file: FileBytes, stream: IO[bytes], members: Mapping[str, zip
     class Census(Unpickler):
         def persistent_load(self, pid: Any) -> Any:
             if not isinstance(pid, tuple) or len(pid) != 5:
-                raise UnsupportedInput("corrupt: a storage is not described by five fields")
+                raise damaged("corrupt: a storage is not described by five fields")
             _, kind, key, _, count = pid
             if type(count) is not int or count < 0:
-                raise UnsupportedInput(f"corrupt: storage {key!r} declares {count!r} values")
+                raise damaged(f"corrupt: storage {key!r} declares {count!r} values")
             dtype = torch.uint8 if kind is torch.UntypedStorage else kind.dtype
             expected = count * torch._utils._element_size(dtype)  # type: ignore[no-untyped-call]
             member = members.get(f"{prefix}data/{key}")
             if member is None:
-                raise UnsupportedInput(f"corrupt: storage {key!r} is not in the archive; fetch or save it again")
+                raise damaged(f"corrupt: storage {key!r} is not in the archive")
             if member.file_size != expected:
-                raise UnsupportedInput(
-                    f"corrupt: storage {key!r} has {member.file_size:,} bytes, expected {expected:,}; "
-                    "fetch or save it again"
-                )
+                raise damaged(f"corrupt: storage {key!r} has {member.file_size:,} bytes, expected {expected:,}")
             # Only the length matters here; no byte of it is read.
             plain = whole[:expected] if expected <= file.size else torch.UntypedStorage(expected)  # type: ignore[no-untyped-call]
             return torch.storage.TypedStorage(wrap_storage=plain, dtype=dtype, _internal=True)  # type: ignore[no-untyped-call]

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.npy import RefusedMember, parse_npy_header
-from lmgc_core.files.source import ReadOptions, one_line
+from lmgc_core.files.source import ReadOptions, damaged, one_line
 
 
 class StoredDtype:
@@ -54,10 +53,10 @@ class StoredArray:
             UnsupportedInput: for values that are not numbers, or bytes that do not fill the shape.
         """
         if not isinstance(self.state, tuple) or len(self.state) != 5:
-            raise UnsupportedInput("a numpy array without its values")
+            raise damaged("a numpy array without its values")
         _, shape, dtype, fortran, data = self.state
         if not isinstance(dtype, StoredDtype):
-            raise RefusedMember("a numpy array of unknown dtype")
+            raise RefusedMember("a numpy array of unknown dtype; save it as a tensor")
         order = "|" if dtype.order == "|" else dtype.order
         header = repr({"descr": f"{order}{dtype.code}", "fortran_order": bool(fortran), "shape": shape}).encode()
         magic = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
@@ -65,7 +64,7 @@ class StoredArray:
         spec = read.spec("")
         if not isinstance(data, bytes) or len(data) != spec.raw_bytes:
             held = f"{len(data):,} bytes" if isinstance(data, bytes) else one_line(type(data).__name__)
-            raise UnsupportedInput(f"a numpy array of {spec.raw_bytes:,} bytes holds {held}")
+            raise damaged(f"a numpy array of {spec.raw_bytes:,} bytes holds {held}")
         words = np.frombuffer(data, spec.dtype.word.newbyteorder("<" if read.byte_order == "little" else ">"))
         values = words.astype(spec.dtype.word).view(spec.dtype.numpy)
         return values.reshape(spec.shape, order="F" if read.fortran else "C")

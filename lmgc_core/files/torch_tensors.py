@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lmgc_core.errors import UnsupportedInput
-from lmgc_core.files.source import one_line
+from lmgc_core.files.source import damaged, one_line
 from lmgc_core.files.torch_numpy import StoredArray
 from lmgc_core.gradient import DTYPES, TensorSpec, Words, tensor_from_array
 
@@ -188,7 +188,7 @@ def _to_dense(tensor: Any, spec: TensorSpec) -> Any:
     try:
         checked = torch.sparse_coo_tensor(tensor._indices(), tensor._values(), tensor.shape, check_invariants=True)
     except (RuntimeError, ValueError) as error:
-        raise UnsupportedInput(
+        raise damaged(
             f"{spec.name!r}: sparse tensor with indices outside its shape {spec.shape}: {one_line(error, 120)}"
         ) from error
     return checked.to_dense()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from lmgc_core.errors import UnsupportedInput
 from lmgc_core.files.file_bytes import FileBytes
+from lmgc_core.files.source import damaged
 
 METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
@@ -35,12 +36,12 @@ def open_zip(file: FileBytes) -> zipfile.ZipFile:
         if member.flag_bits & 0x1:
             raise UnsupportedInput(f"member {name!r} is encrypted; save without a password")
         if member.compress_type not in METHODS:
-            raise UnsupportedInput(
+            raise damaged(
                 f"member {name!r}: compression method {member.compress_type} is not supported; store or deflate it"
             )
         stored = member.compress_type == zipfile.ZIP_STORED
         if member.compress_size > file.size or (stored and member.file_size != member.compress_size):
-            raise UnsupportedInput(
+            raise damaged(
                 f"member {name!r} is corrupt: it declares {member.file_size:,} bytes "
                 f"({member.compress_size:,} in the archive), the file has {file.size:,}"
             )
@@ -60,12 +61,12 @@ def member_pieces(archive: zipfile.ZipFile, member: zipfile.ZipInfo, skip: int, 
     """
     with archive.open(member) as stream:
         if len(stream.read(skip)) < skip:
-            raise UnsupportedInput(f"member {member.filename!r} is truncated")
+            raise damaged(f"member {member.filename!r} is truncated")
         left = n_bytes
         while left:
             piece = stream.read(min(left, 1 << 20))
             if not piece:
-                raise UnsupportedInput(f"member {member.filename!r} is truncated: {left:,} bytes are missing")
+                raise damaged(f"member {member.filename!r} is truncated: {left:,} bytes are missing")
             left -= len(piece)
             yield piece
         while stream.read(1 << 20):  # the CRC is compared at the end

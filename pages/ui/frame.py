@@ -91,7 +91,7 @@ def link(
 
 def show_error(error: LmgcError | str, kept: str = "") -> None:
     """One clear line; `kept` says what is still there."""
-    st.error(plain(error) + (f" {kept}" if kept else ""))
+    st.error(f"{plain(error).rstrip('.')}. {kept}" if kept else plain(error))
 
 
 def show_bug(exception: BaseException | None) -> None:
