@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     measure.add_argument(
         "--output", metavar="DIR", help="writes report.json, tokens.parquet, bits.npz and report.html there"
     )
+    measure.add_argument("--again", action="store_true", help="measure anew even if the same run is kept")
     add_file_options(measure)
     add_codec_options(measure)
     add_run_options(measure, precision=True)
@@ -118,6 +119,11 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument("action", nargs="?", choices=["fetch"])
     models.add_argument("id", nargs="?", metavar="ID")
     models.add_argument("--from", dest="from_file", metavar="FILE", help="a file fetched by other means")
+
+    runs = command("runs", "results kept on disk; runs show ID and runs delete ID")
+    runs.add_argument("action", nargs="?", choices=["show", "delete"])
+    runs.add_argument("id", nargs="?", metavar="ID")
+    runs.add_argument("--output", metavar="DIR", help="with show: writes the report's four files there")
     return parser
 
 

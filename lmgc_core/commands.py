@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lmgc_core.archive_commands import run_compress, run_decompress, run_describe, run_verify
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.options import codec_config, codec_configs, file_options, listed_options, run_options
+from lmgc_core.run_commands import run_runs
 from lmgc_core.terminal import ProgressLine, check_target, complain, emit, figure, say
 from lmgc_core.wording import counted
 
@@ -94,9 +95,12 @@ def run_tokens(arguments: argparse.Namespace) -> int:
 
 def run_measure(arguments: argparse.Namespace) -> int:
     """Bits for each token, cell and tensor of a sample or of the whole file."""
-    from lmgc_core.codec import measure
+    from datetime import datetime
+
     from lmgc_core.files import load_gradient
-    from lmgc_core.language_model import load_model
+    from lmgc_core.kept import load_or_measure
+    from lmgc_core.language_model import LanguageModel, load_model
+    from lmgc_core.question import Question
     from lmgc_core.report_files import write_report
 
     config, options = codec_config(arguments), run_options(arguments)
@@ -105,20 +109,28 @@ def run_measure(arguments: argparse.Namespace) -> int:
         check_target(Path(arguments.output), folder=True)
     gradient = load_gradient(arguments.file, **file_options(arguments))
     progress = ProgressLine(arguments)
-    model = load_model(config.model, options, on_progress=progress.show_fetch)
+    question = Question(gradient, config, arguments.limit, options=options)
+
+    def load() -> LanguageModel:
+        return load_model(config.model, options, on_progress=progress.show_fetch)
 
     def show(now: Progress) -> None:
         left = now.seconds / max(now.n_tokens_done, 1) * (now.n_tokens - now.n_tokens_done)
         progress.show(f"{now.n_windows_done} of {counted(now.n_windows, 'window')}, about {left:.0f} s left")
 
     try:
-        report = measure(gradient, model, config, limit=arguments.limit, options=options, on_progress=show)
+        found = load_or_measure(
+            question, load, title=gradient.name, source="file", again=arguments.again, on_progress=show
+        )
     finally:
         progress.close()
+    report = found.report
+    if found.note:
+        complain(f"note: {found.note}")
     if arguments.output:
         write_report(report, arguments.output)
     if arguments.json:
-        emit(report.to_dict())
+        emit({**report.to_dict(), "run": {"id": found.id, "found_again": found.kept_at is not None}})
         return 0
     totals, sample = report.totals, report.to_dict()["sample"]
     rate = None if totals.compression_rate is None else 100 * totals.compression_rate
@@ -138,6 +150,9 @@ def run_measure(arguments: argparse.Namespace) -> int:
             f"{error.n_flushed} became zero, {error.n_overflowed} overflowed"
         )
     say(f"  {report.seconds:.1f} s")
+    if found.kept_at is not None:
+        when = datetime.fromtimestamp(found.kept_at).strftime("%Y-%m-%d %H:%M")
+        say(f"  found again: run {found.id} of {when}; --again measures it anew")
     return 0
 
 
@@ -329,6 +344,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "baselines": run_baselines,
     "generate": run_generate,
     "models": run_models,
+    "runs": run_runs,
     "compress": run_compress,
     "decompress": run_decompress,
     "verify": run_verify,

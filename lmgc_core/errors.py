@@ -39,3 +39,7 @@ class ModelUnavailable(LmgcError):
 
 class Cancelled(LmgcError):
     """Work that its owner asked to stop; what was done before is kept by the caller."""
+
+
+class RunsUnavailable(LmgcError):
+    """Results on disk that cannot be kept, found or read; what was computed is not affected."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lmgc_core.language_model.catalogue import CATALOGUE
     from lmgc_core.language_model.fetch import FetchProgress, fetch_model
+    from lmgc_core.language_model.identity import known_fingerprint
     from lmgc_core.language_model.load import load_model, load_tokenizer
     from lmgc_core.language_model.locate import catalogue_rows, is_here
     from lmgc_core.language_model.model import LanguageModel
@@ -24,6 +25,7 @@ _HOMES = {
     "FetchProgress": "fetch",
     "fetch_model": "fetch",
     "is_here": "locate",
+    "known_fingerprint": "identity",
     "LanguageModel": "model",
     "load_model": "load",
     "load_tokenizer": "load",
@@ -40,6 +42,7 @@ __all__ = [
     "catalogue_rows",
     "fetch_model",
     "is_here",
+    "known_fingerprint",
     "load_model",
     "load_tokenizer",
 ]

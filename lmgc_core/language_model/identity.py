@@ -53,3 +53,29 @@ def _digest(path: Path) -> str:
     with suppress(OSError):  # a cache that cannot be written costs time, not the result
         write_json(kept, {"stamp": stamp, "sha256": digest})
     return digest
+
+
+def known_fingerprint(id_or_path: str) -> str | None:
+    """The fingerprint that a model would have if it were loaded now, found without loading it.
+
+    None where the model is not here, so that nothing is known; "" for a .gguf file that has not been read yet, which
+    therefore is none that has predicted anything.
+    """
+    from lmgc_core.errors import LmgcError
+    from lmgc_core.language_model.cache import model_folder
+    from lmgc_core.language_model.locate import is_here, locate
+    from lmgc_core.language_model.tokenizer import tokenizer_of_folder
+
+    try:
+        if not is_here(id_or_path):
+            return None
+        path = Path(id_or_path).expanduser()
+        if path.is_file():
+            folder = model_folder(f"gguf-{_digest(path)[:32]}")
+            if not folder.is_dir():
+                return ""
+        else:
+            folder = locate(id_or_path).folder
+        return model_fingerprint(folder, tokenizer_of_folder(folder).fingerprint)
+    except (LmgcError, OSError):
+        return None
