@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
 from pages.ui import data, forms, headline, slicing, sources, state
-from pages.ui.compare_form import compared_form
+from pages.ui.compare_form import compared_form, sample_size
 from pages.ui.compared import show_comparison
 from pages.ui.following import follow, show_phase
 from pages.ui.frame import ALREADY_MEASURED, page_frame, show_error
@@ -28,7 +28,7 @@ def subject_form() -> Compared | None:
     except LmgcError as error:
         show_error(error)
         return None
-    limit, _ = forms.sample_form(data.n_blocks(gradient.identity, gradient))
+    limit = sample_size(data.n_blocks(gradient.identity, gradient))
     return Compared(gradient, loaded.title, configs, limit)
 
 

@@ -434,6 +434,8 @@ def test_named_grids_stand_on_the_page(gradient: Gradient, model: str) -> None:
     at = run_to_the_end(at, "compare_button", state.COMPARISON)
     names = set(table_of(at, "settings")["settings"])
     assert {"best · mix", "best · counts", "best · llm", "lean · mix"} <= names
+    assert not at.select_slider
+    assert at.session_state[state.LIMIT] == 1  # for the other pages
     assert "parameters: " in texts(at)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from lmgc_core.grids import GRIDS, grid
+from lmgc_core.grids import GRIDS, QUICK_LIMIT, grid
 from lmgc_core.settings import CHOICES, SERIALIZATION_FIELDS, CodecConfig, preset
 from pages.ui import forms, state
 
@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 KINDS = ("own choice", *GRIDS)
 GRID_WORDS = {
-    "quick": "The presets, and what each prior makes of the best one.",
+    "quick": f"The presets, and what each prior makes of the best one, on {QUICK_LIMIT} blocks.",
     "paper": "The authors' table: hexadecimal and ISO text with each separator, group sizes, context windows. Several "
     "minutes.",
 }
@@ -73,6 +73,14 @@ def compared_form(model: str) -> list[tuple[str, CodecConfig]]:
         "topk:0.1+uniform:8.",
     )
     return configs_of(labels, priors, steps or ["none"], model)
+
+
+def sample_size(n_blocks: int | None) -> int:
+    """How many blocks each row is measured on, 0 for all; grid quick has its own number."""
+    if state.get(state.GRID) != "quick":
+        return forms.sample_form(n_blocks)[0]
+    state.keep(state.LIMIT)
+    return QUICK_LIMIT
 
 
 def configs_of(
