@@ -93,7 +93,7 @@ class Comparison:
         rows = []
         for row in sorted(self.rows, key=lambda r: r.number):
             report = row.report.to_dict()
-            found = {"settings": report["settings"], "totals": report["totals"], "timing": report["timing"]}
+            found = {name: report[name] for name in ("input", "model", "settings", "sample", "totals", "timing")}
             for name in ("audit", "error"):
                 if name in report:
                     found[name] = report[name]
