@@ -67,7 +67,8 @@ def paper_part(found: dict[str, Any]) -> str:
 ## The authors' grid
 
 ```
-python -m lmgc_core compare sample_gradients/convnet_mnist_step60.safetensors --tensor conv2.weight --grid paper --limit 4
+python -m lmgc_core compare sample_gradients/convnet_mnist_step60.safetensors --tensor conv2.weight \\
+    --grid paper --limit 4
 ```
 
 {first["sample"]["n_parameters"]:,} of {
