@@ -9,7 +9,6 @@ drops others), so that rates are always held against the raw input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from lmgc_core.accounting import TextBits, spread, token_spans
 from lmgc_core.blocks import Estimate, estimate_rate
+from lmgc_core.cells import CellNumbers, Quantity, parameter_entropy, parameter_excess, parameter_rank
 from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.plan import Coding, Window
 from lmgc_core.transforms import ErrorReport, measure_error
@@ -146,43 +146,8 @@ class Timing:
     peak_memory_bytes: int
 
 
-class CellBits(Mapping[str, npt.NDArray[np.float32]]):
-    """Bits per parameter by tensor name, in the tensor's own shape; NaN where not sampled. Made on access."""
-
-    def __init__(self, coding: Coding, results: Sequence[WindowResult], llm_only: bool) -> None:
-        self._coding, self._results, self._llm_only = coding, results, llm_only
-        self._made: dict[str, npt.NDArray[np.float32]] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return (t.name for t in self._coding.raw)
-
-    def __len__(self) -> int:
-        return len(self._coding.raw)
-
-    def __getitem__(self, name: str) -> npt.NDArray[np.float32]:
-        if name not in self._made:
-            self._made[name] = self._fill(self._coding.raw.tensor(name))
-        return self._made[name]
-
-    def _fill(self, tensor: Tensor) -> npt.NDArray[np.float32]:
-        cells = np.full(tensor.n_parameters, np.nan, np.float32)
-        kept = self._coding.transformed.cells.get(tensor.name)
-        if kept is not None:
-            cells[:] = 0.0
-            cells[kept] = np.nan
-        for result in self._results:
-            offset = 0
-            names = [self._coding.coded.tensors[p.tensor_index].name for p in result.window.pieces]
-            if tensor.name not in names:
-                continue
-            bits = result.llm_text_bits().parameter_bits if self._llm_only else _all_bits(result)
-            for piece, owner in zip(result.window.pieces, names, strict=True):
-                size = piece.last - piece.first
-                if owner == tensor.name:
-                    where = slice(piece.first, piece.last) if kept is None else kept[piece.first : piece.last]
-                    cells[where] = bits[offset : offset + size]
-                offset += size
-        return cells.reshape(tensor.shape)
+def _llm_bits(result: WindowResult) -> Floats:
+    return result.llm_text_bits().parameter_bits
 
 
 def _all_bits(result: WindowResult) -> Floats:
@@ -389,14 +354,39 @@ class Report:
         return tuple(((starts + stops + 1) / 2).tolist()), tuple(bits.tolist())
 
     @cached_property
-    def bits(self) -> CellBits:
+    def bits(self) -> CellNumbers:
         """All bits of each cell: symbols, separators, remainder."""
-        return CellBits(self.coding, self.results, llm_only=False)
+        return CellNumbers(self.coding, self.results, _all_bits)
 
     @cached_property
-    def llm_bits(self) -> CellBits:
+    def llm_bits(self) -> CellNumbers:
         """The language model's part of each cell."""
-        return CellBits(self.coding, self.results, llm_only=True)
+        return CellNumbers(self.coding, self.results, _llm_bits)
+
+    @cached_property
+    def entropy_bits(self) -> CellNumbers:
+        """What the model expected each cell's text to cost."""
+        return CellNumbers(self.coding, self.results, parameter_entropy)
+
+    @cached_property
+    def excess_bits(self) -> CellNumbers:
+        """The model's part of each cell minus what it expected."""
+        return CellNumbers(self.coding, self.results, parameter_excess)
+
+    @cached_property
+    def ranks(self) -> CellNumbers:
+        """The rank of each cell's least expected token, 1 the likeliest; NaN where a lossy step dropped the cell."""
+        return CellNumbers(self.coding, self.results, parameter_rank, np.nan)
+
+    def cell_numbers(self, quantity: Quantity) -> CellNumbers:
+        """One of the numbers above by its short name."""
+        return {
+            "llm": lambda: self.llm_bits,
+            "all": lambda: self.bits,
+            "rank": lambda: self.ranks,
+            "entropy": lambda: self.entropy_bits,
+            "excess": lambda: self.excess_bits,
+        }[quantity]()
 
     @cached_property
     def tokens(self) -> pd.DataFrame:

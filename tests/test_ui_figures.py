@@ -6,13 +6,16 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.util import AttributeDictionary
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import DTYPES, Gradient, tensor_from_array
+from lmgc_core.groups import ValuePoints
 from lmgc_core.settings import Serialization
-from pages.ui import figures, format, histograms, playground, selection
-from pages.ui.colour import STOPS, bits_range
+from pages.ui import explore_figures, figures, format, histograms, playground, selection
+from pages.ui.colour import FOLLOW, LARGEST, STOPS, TWO_SIDED, bits_range, colouring
 from pages.ui.grid import tensor_grid, two_axes
 from pages.ui.token_strip import Strip
 
@@ -83,24 +86,26 @@ def test_vectors_are_folded_and_axes_are_sliced() -> None:
 def test_heatmap_has_grey_cells_a_legend_and_clickable_points() -> None:
     array = np.full((4, 5), NAN, np.float32)
     array[1, 2:4] = [2.0, 30.0]
-    figure = figures.heatmap(tensor_grid(array), (0.0, 8.0), quantity="bits per parameter", selected=7)
+    figure = figures.heatmap(tensor_grid(array), colouring("bits", array, "all", 8), selected=(1, 2))
     names = [trace.name for trace in figure.data]
     assert "not sampled" in names
     coloured = figure.data[2]
     assert (coloured.zmin, coloured.zmax) == (0.0, 8.0)
     points = figure.data[3]
     assert points.marker.opacity == 0
-    assert points.customdata[:, 0].tolist() == [7, 8]
+    assert points.customdata.tolist() == [7, 8]
+    assert list(points.text) == [2.0, 30.0]
+    assert coloured.text[1, 3] == "30", "a picture of few cells has its numbers written in them"
     assert len(figure.layout.shapes) == 1
-    complete = figures.heatmap(tensor_grid(np.ones((2, 2), np.float32)), (0, 1), quantity="bits")
+    complete = figures.heatmap(tensor_grid(np.ones((2, 2), np.float32)), colouring("bits", [1.0], "all"))
     assert "not sampled" not in [trace.name for trace in complete.data]
 
 
 def test_many_cells_use_webgl_and_stay_small() -> None:
     grid = tensor_grid(np.random.default_rng(0).random((256, 256)).astype(np.float32))
-    figure = figures.heatmap(grid, (0, 1), quantity="bits")
+    figure = figures.heatmap(grid, colouring("bits", grid.values, "all"))
     assert figure.data[-1].type == "scattergl"
-    assert len(figure.to_json()) < 3_000_000
+    assert len(figure.to_json()) < 2_000_000
 
 
 def test_other_figures_title_their_axes_and_carry_their_numbers() -> None:
@@ -162,9 +167,69 @@ def test_tensor_rows_describe_each_tensor() -> None:
 def test_colours_cover_the_bits_and_state_a_whole_range() -> None:
     assert bits_range([NAN, NAN]) == (0.0, 1.0)
     assert bits_range(np.float32([0.1, 7.2])) == (0.0, 8.0)
-    assert bits_range([3.0], ceiling=12) == (0.0, 12.0)
+    assert bits_range([3.0], 12) == (0.0, 12.0)
+    assert bits_range([1.0] * 999 + [40.5], FOLLOW) == (0.0, 1.0)
+    assert bits_range([1.0] * 999 + [40.5], LARGEST) == (0.0, 41.0)
     brightness = [sum(int(s[i : i + 2], 16) for i in (1, 3, 5)) for s in STOPS]
     assert brightness == sorted(brightness)
+
+
+def test_ranks_have_the_bands_of_gltr_and_differences_two_sides() -> None:
+    ranks = colouring("rank", [1.0], "rank")
+    assert ranks.placed([1, 10, 11, 100, 101, 1000, 1001]).tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert np.isnan(ranks.placed([NAN])).all()
+    assert ranks.fractions([5, 5000]).tolist() == [0, 1]
+    assert "over 1\u202f000" in ranks.note()
+    sides = colouring("difference", [-3.0, 1.0, NAN], "difference", LARGEST)
+    assert (sides.low, sides.high, sides.stops) == (-3.0, 3.0, TWO_SIDED)
+    assert sides.fractions([0.0]).tolist() == [0.5]
+    assert "drawn as" not in sides.note()
+    assert "what lies beyond drawn as the ends" in colouring("x", [-9.0, 9.0], "excess", 4).note()
+
+
+def test_a_zoomed_picture_has_full_resolution_and_leads_back() -> None:
+    array = np.arange(600 * 40, dtype=np.float32).reshape(600, 40)
+    whole = tensor_grid(array, max_cells=64)
+    assert whole.factor == (10, 1)
+    assert whole.cell_at(599, 39) == (59, 39)
+    rows = whole.span(10.2, 12.4, 0)
+    assert rows == (100, 130)
+    part = tensor_grid(array, rows=rows, columns=(5, 8), max_cells=64)
+    assert part.factor == (1, 1)
+    assert part.values.shape == (30, 3)
+    assert part.values[0, 0] == part.index[0, 0] == 100 * 40 + 5
+    assert (part.rows[0], part.columns[-1]) == (100, 7)
+    assert part.cell_at(101, 6) == (1, 1)
+    assert part.cell_at(99, 6) is None
+    assert whole.span(58.6, 90.0, 0) == (590, 600)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_neighbours_differ_in_one_index_by_one(sizes: list[int], data: st.DataObject) -> None:
+    shape = tuple(sizes)
+    flat = data.draw(st.integers(0, int(np.prod(shape)) - 1))
+    own = np.array(np.unravel_index(flat, shape))
+    found = selection.neighbours(shape, flat)
+    for n in found:
+        moved = np.array(np.unravel_index(n.flat, shape)) - own
+        assert moved[n.axis] == n.step
+        assert np.count_nonzero(moved) == 1
+    assert len(found) == sum(int(i > 0) + int(i < s - 1) for i, s in zip(own, shape, strict=True))
+
+
+def test_exploring_figures_carry_their_numbers() -> None:
+    points = ValuePoints(np.array([3, 5, 9]), np.array([0.5, -2.0, 0.0]), np.float32([1, 2, 3]), 3, 1)
+    scatter = explore_figures.value_scatter(points, "bits", selected=5)
+    assert [t.name for t in scatter.data] == ["positive", "negative", "selected"]
+    assert scatter.data[1].x.tolist() == [2.0]
+    assert scatter.data[1].customdata.tolist() == [5]
+    bars = explore_figures.group_bars(["weights", "biases"], [20.0, 8.0], [3.0, 2.0])
+    assert [t.x for t in bars.data] == [(20.0, 8.0), (3.0, 2.0)]
+    assert len(explore_figures.group_bars(["w"], [1.0], None).data) == 1
+    marked = figures.context_curve([1, 2], [3.0, 2.0], [2])
+    assert [s.x0 for s in marked.layout.shapes] == [2]
+    for figure in (scatter, bars, marked):
+        json.loads(figure.to_json())
 
 
 @pytest.mark.parametrize(
@@ -258,13 +323,16 @@ def test_values_read_back_from_what_is_shown() -> None:
 
 def test_strip_payload_is_plain_data_with_visible_text() -> None:
     strip = Strip("v", [5, 6], ["<b>", " \n"], [1, 2], [1.234, 9.0], [0, 7], [0, 1], ["w [0]", ""], [[("a", 0.5)], []])
-    payload = json.loads(json.dumps(strip.payload((0.0, 8.0), [6])))
+    payload = json.loads(json.dumps(strip.payload(colouring("bits", [1.234, 9.0], "all", 8), [6])))
     assert payload["texts"] == ["<b>", "␣⏎"]
     assert payload["newlines"] == [1]
     assert payload["breaks"] == [0, 1]
     assert payload["windows"] == [1, 2]
     assert payload["bits"] == [1.23, 9.0]
-    assert (payload["low"], payload["high"], payload["selected"]) == (0.0, 8.0, [6])
+    assert payload["selected"] == [6]
+    assert payload["shades"] == [pytest.approx(1.234 / 8, abs=1e-3), 1.0]
+    assert payload["shown"] == ["1.2", "9.0"]
+    assert payload["ends"] == ["0 bits", "8 bits or more"]
 
 
 def test_typed_values_become_words_or_one_clear_line() -> None:

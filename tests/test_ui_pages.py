@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lmgc_core.cells import QUANTITIES, cell_differences
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import DEFAULT_MODEL, CodecConfig
 from pages.ui import data, format, models, state
@@ -149,6 +150,8 @@ def test_a_run_shows_the_numbers_that_the_library_gives(gradient: Gradient, mode
     assert cards["tokens per parameter"] == number(report.totals.tokens_per_parameter)
     assert "points" in cards["against the best baseline"]
     assert at.query_params[state.RUN] in (at.session_state[state.RUN], [at.session_state[state.RUN]])
+    at.session_state[state.TAB] = "Downloads"
+    at.run()
     assert len(at.get("download_button")) >= 4
     assert "Settings have changed" not in texts(at)
     assert "Already measured" not in texts(at)
@@ -190,6 +193,40 @@ def test_a_selected_parameter_is_shown_in_full(gradient: Gradient, model: str) -
     assert np.float32(line.partition(" = ")[2]) == gradient[name][1, 2, 0, 1]
     assert "likeliest:" in shown
     assert any("|" in c.value for c in at.code)
+
+
+def test_a_selection_moves_the_same_everywhere(gradient: Gradient, model: str) -> None:
+    at = open_gradient("app.py", gradient, model=model, limit=2, **{state.AXES: (2, 3)}).run()
+    at = run_to_the_end(at, "run_button", state.RUN)
+    name = at.session_state[state.SHOWN]
+    at.text_input(key="typed_index").set_value("1, 2, 0, 1").run()
+    assert [at.session_state[f"axis_{i}"] for i in (0, 1)] == [1, 2], "the slice shown is the selection's"
+    at.button(key="neighbour_1_1").click().run()
+    assert not at.exception
+    assert at.session_state[state.SELECTED] == (name, 1 * 81 + 3 * 9 + 1)
+    assert at.session_state["axis_1"] == 3
+    for quantity in ("rank", "entropy", "excess", "all"):
+        at.session_state[state.QUANTITY] = quantity
+        for tab in ("Along the context", "Tensors", "Extremes", "Values", "Another run", "Baselines"):
+            at.session_state[state.TAB] = tab
+            at.run()
+            assert not at.exception, (quantity, tab)
+        assert any(QUANTITIES[quantity] in c.value for c in at.caption)
+    at.session_state[state.TAB] = "Tensors"
+    for by in ("kind", "layer", "step"):
+        at.session_state[state.GROUP_BY] = by
+        at.run()
+        assert not at.exception
+        assert any(f"by {by}" in c.proto.alt for c in at.get("plotly_chart"))
+
+
+def test_two_runs_of_one_gradient_are_held_against_each_other(gradient: Gradient, model: str) -> None:
+    for prior in ("llm", "counts"):
+        at = open_gradient("app.py", gradient, model=model, limit=1, prior=prior, tab="Another run").run()
+        at = run_to_the_end(at, "run_button", state.RUN)
+    first, second = (j.result for j in data.jobs().finished("measure"))
+    mean = cell_differences(first, second, at.session_state["other_run_tensor"]).mean_bits
+    assert f"{format.number(abs(mean))} bits per parameter" in texts(at)
 
 
 def test_settings_that_do_not_fit_are_one_line_and_nothing_is_lost(gradient: Gradient, model: str) -> None:
@@ -268,7 +305,7 @@ def test_an_address_with_a_run_shows_it_in_a_new_session(gradient: Gradient, mod
 def test_a_lossy_step_is_drawn_before_and_after_and_its_error_stands_by_the_rate(
     gradient: Gradient, model: str
 ) -> None:
-    at = open_gradient("app.py", gradient, model=model, transform="uniform:4").run()
+    at = open_gradient("app.py", gradient, model=model, transform="uniform:4", tab="Lossy step").run()
     assert not at.exception
     assert "PSNR" in texts(at)
     assert "Side information" in texts(at)
@@ -281,7 +318,7 @@ def test_a_lossy_step_is_drawn_before_and_after_and_its_error_stands_by_the_rate
 
 
 def test_lossy_sparse_runs_draw_their_dropped_cells(gradient: Gradient, model: str) -> None:
-    at = open_gradient("app.py", gradient, model=model, transform="topk:0.1").run()
+    at = open_gradient("app.py", gradient, model=model, transform="topk:0.1", tab="Lossy step").run()
     at = run_to_the_end(at, "run_button", state.RUN)
     tabled = next(t.value for t in at.dataframe if "figure" in t.value.columns)
     figures = dict(zip(tabled["figure"], tabled["value"], strict=True))
@@ -297,7 +334,7 @@ def test_lossy_sparse_runs_draw_their_dropped_cells(gradient: Gradient, model: s
 def test_priors_draw_their_bits_and_say_when_the_model_was_not_asked(
     gradient: Gradient, model: str, prior: str
 ) -> None:
-    at = open_gradient("app.py", gradient, model=model, prior=prior, limit=2).run()
+    at = open_gradient("app.py", gradient, model=model, prior=prior, limit=2, tab="Tensors").run()
     at = run_to_the_end(at, "run_button", state.RUN)
     picture = json.loads(next(c for c in at.get("plotly_chart") if "Heatmap of" in c.proto.alt).proto.spec)
     points = picture["data"][-1]

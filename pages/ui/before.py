@@ -174,7 +174,7 @@ def show_preview(found: Preview, has_tokens: bool) -> None:
             found.texts[:PAGE_TOKENS],
             found.token_ids[:PAGE_TOKENS],
         )
-        show_token_strip(strip, (0.0, 1.0), key="preview_strip")
+        show_token_strip(strip, key="preview_strip")
         ratio = len(found.texts) / found.n_parameters
         st.caption(
             f"First window: {count(found.n_parameters)} parameters as {count(len(found.texts))} tokens, "

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
 from lmgc_core.errors import LmgcError, UnsupportedInput
 from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.settings import CodecConfig
-from pages.ui import figures, histograms
-from pages.ui.grid import Grid, tensor_grid
+from pages.ui import histograms
+from pages.ui.colour import Colouring, colouring
+from pages.ui.grid import Grid, View
 from pages.ui.jobs import JobManager
 
 if TYPE_CHECKING:
@@ -259,34 +259,16 @@ def top_texts(model: str, ids: np.ndarray) -> list[str]:
 # ---- views of a report ------------------------------------------------------------------------------------
 
 
-def quantity_bits(report: Report, name: str, quantity: str) -> np.ndarray:
-    """Bits per parameter of one tensor: the model's part ("llm") or all parts ("all")."""
-    return report.llm_bits[name] if quantity == "llm" else report.bits[name]
+@st.cache_resource(show_spinner=False, max_entries=16)
+def cell_grid(run: str, version: int, view: str, _numbers: np.ndarray, _wanted: View) -> Grid:
+    """The picture of one tensor's numbers."""
+    return _wanted.grid(_numbers)
 
 
-@st.cache_data(show_spinner=False, max_entries=32)
-def bits_grid(
-    run: str,
-    version: int,
-    _report: Report,
-    name: str,
-    quantity: str,
-    extent: str,
-    axes: tuple[int, int] | None,
-    at: tuple[int, ...],
-    reducer: str,
-) -> Grid:
-    """The picture of one tensor's bits."""
-    bits = quantity_bits(_report, name, quantity)
-    return tensor_grid(bits, axes=axes, at=at, extent=extent, reducer=reducer)  # type: ignore[arg-type]
-
-
-@st.cache_data(show_spinner=False, max_entries=32)
-def bits_figure(
-    run: str, version: int, view: str, _grid: Grid, bits_range: tuple[float, float], quantity: str, selected: int | None
-) -> go.Figure:
-    """The heatmap of a picture."""
-    return figures.heatmap(_grid, bits_range, quantity=quantity, selected=selected)
+@st.cache_resource(show_spinner=False, max_entries=32)
+def cell_colours(run: str, version: int, name: str, quantity: str, reach: int, words: str, _numbers: Any) -> Colouring:
+    """The colours of one tensor's numbers."""
+    return colouring(words, _numbers, quantity, reach)
 
 
 @st.cache_data(show_spinner=False, max_entries=8)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
-from pages.ui.colour import BITS_SCALE, LINES, UNSAMPLED
+from pages.ui.colour import LINES, RANK_NAMES, UNSAMPLED, Colouring
 from pages.ui.format import number
 from pages.ui.grid import Grid
 
@@ -26,26 +26,26 @@ CONFIG: dict[str, Any] = {
 }
 _MARGIN = {"l": 60, "r": 16, "t": 12, "b": 44}
 _SVG_POINTS = 1500
+SELECTED = "#e4572e"
 
 
-def heatmap(
-    grid: Grid, bits_range: tuple[float, float], *, quantity: str, selected: int | None = None, height: int = 380
-) -> go.Figure:
-    """Bits over a tensor: colours for what was measured, grey for what was not, clickable cells.
+def heatmap(grid: Grid, colours: Colouring, *, selected: tuple[int, int] | None = None, height: int = 380) -> go.Figure:
+    """Numbers over a tensor: colours for what was measured, grey for what was not, clickable cells.
 
     A heatmap's cells report no clicks, so an invisible point lies on each measured cell and carries the
-    cell's flat parameter index as `customdata`.
+    cell's flat parameter index as `customdata`. A picture of few cells has its numbers written in them.
 
     Args:
         grid: the picture, at most 256×256.
-        bits_range: low and high end of the colour scale, in bits.
-        quantity: what the colours are, e.g. "bits per parameter, LLM part".
-        selected: the flat index of the selected parameter, outlined.
+        colours: the scale of the numbers and what they are.
+        selected: the drawn row and column of the selected parameter's cell, outlined.
     """
     values = grid.values
     n_rows, n_columns = values.shape
     known = ~np.isnan(values)
     y, x = np.nonzero(known)
+    margin, unit = (0.5, "rank") if colours.is_banded else (0.0, "bits")
+    bands = {"tickvals": [0, 1, 2, 3], "ticktext": list(RANK_NAMES)} if colours.is_banded else {}
     figure = go.Figure()
     if not known.all():
         figure.add_trace(
@@ -69,43 +69,45 @@ def heatmap(
         )
     figure.add_trace(
         go.Heatmap(
-            z=values,
-            zmin=bits_range[0],
-            zmax=bits_range[1],
-            colorscale=BITS_SCALE,
+            z=colours.placed(values),
+            zmin=colours.low - margin,
+            zmax=colours.high + margin,
+            colorscale=colours.scale,
             hoverinfo="skip",
             hoverongaps=False,
-            colorbar={"title": {"text": "bits", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            colorbar={"title": {"text": unit, "side": "right"}, "thickness": 12, "outlinewidth": 0} | bands,
+            **_written(values, known),
         )
     )
     scatter = go.Scattergl if x.size > _SVG_POINTS else go.Scatter
     figure.add_trace(
         scatter(
-            x=x.astype(np.float32),
-            y=y.astype(np.float32),
-            customdata=np.stack([grid.index[y, x], values[y, x].astype(np.float64)], axis=1),
+            x=x.astype(np.int16),
+            y=y.astype(np.int16),
+            customdata=grid.index[y, x].astype(np.int32 if grid.index.max(initial=0) < 2**31 else np.float64),
+            text=values[y, x],
             mode="markers",
             marker={"opacity": 0, "size": max(4, min(24, 600 // max(n_columns, 1))), "symbol": "square"},
             selected={"marker": {"opacity": 0}},
             unselected={"marker": {"opacity": 0}},
-            hovertemplate="parameter %{customdata[0]:d}<br>%{customdata[1]:.2f} " + quantity + "<extra></extra>",
+            hovertemplate="parameter %{customdata:d}<br>%{text:.3~f} " + colours.words + "<extra></extra>",
             showlegend=False,
         )
     )
-    if selected is not None and (found := np.argwhere(grid.index == selected)).size:
-        row, column = (int(v) for v in found[0])
+    if selected is not None:
+        row, column = selected
         figure.add_shape(
             type="rect",
             x0=column - 0.5,
             x1=column + 0.5,
             y0=row - 0.5,
             y1=row + 0.5,
-            line={"color": "#e4572e", "width": 3},
+            line={"color": SELECTED, "width": 3},
         )
     figure.update_layout(
         height=height,
         margin=_MARGIN,
-        dragmode="zoom",
+        dragmode="select",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={
             **_index_axis(grid.columns, grid.column_label),
@@ -123,9 +125,26 @@ def heatmap(
     return figure
 
 
+def _written(values: npt.NDArray[np.float32], known: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """The numbers themselves in the cells, where there is room for them."""
+    if values.shape[0] > 16 or values.shape[1] > 16:
+        return {}
+    texts = np.where(known, np.vectorize(lambda v: number(float(v), 2))(values), "")
+    return {"text": texts, "texttemplate": "%{text}"}
+
+
 def _index_axis(labels: npt.NDArray[np.int64], title: str) -> dict[str, Any]:
     places = np.unique(np.linspace(0, max(labels.size - 1, 0), min(labels.size, 7)).round().astype(int))
     return {"title": {"text": title}, "tickvals": places.tolist(), "ticktext": [str(labels[i]) for i in places]}
+
+
+def label_text(text: str) -> str:
+    """A name from a file as a label that Plotly shows as it stands.
+
+    >>> label_text("a<b>")
+    'a&lt;b&gt;'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def parts_bar(parts: Mapping[str, float], *, height: int | None = None) -> go.Figure:
@@ -153,18 +172,24 @@ def parts_bar(parts: Mapping[str, float], *, height: int | None = None) -> go.Fi
     return figure
 
 
-def context_curve(positions: Sequence[int], bits: Sequence[float], *, height: int = 280) -> go.Figure:
-    """Bits per token against the token's place in its window."""
+def context_curve(
+    positions: Sequence[float], bits: Sequence[float], marked: Sequence[int] = (), *, height: int = 280
+) -> go.Figure:
+    """Bits per token against the token's place in its window; a line at each marked place."""
     figure = go.Figure(
         go.Scatter(
             x=list(positions),
             y=list(bits),
             mode="lines+markers",
             line={"color": LINES[0], "width": 2},
-            marker={"size": 5},
+            marker={"size": 6},
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
             hovertemplate="around token %{x}: %{y:.2f} bits<extra></extra>",
         )
     )
+    for place in marked:
+        figure.add_vline(x=place, line={"color": SELECTED, "width": 2, "dash": "dot"})
     figure.update_layout(
         height=height,
         margin=_MARGIN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import streamlit as st
 
 from lmgc_core.errors import LmgcError
 from lmgc_core.settings import RunOptions
-from pages.ui import headline, picture, state, strips, tables
+from pages.ui import differences, explore, headline, picture, picture_form, selected, state, strips, tables
 from pages.ui.following import show_phase
 from pages.ui.format import count, duration, plain
 from pages.ui.frame import show_error
+from pages.ui.grid import View
 from pages.ui.jobs import JobManager, JobView
 from pages.ui.work import BASELINE_BYTES, Measured, measure_work
 
@@ -40,10 +42,16 @@ def show_run(manager: JobManager, job: JobView, baselines: JobView | None, is_ol
     if is_older:
         st.warning("Settings have changed since this result. Run brings it up to date.")
     _show_numbers(report, baselines)
-    _show_picture_and_selection(job, report)
-    st.markdown("**Tokens**")
-    strips.show_strip(job.id, report)
-    _show_small_print(job, report, baselines)
+    view = picture_form.picture_form(report)
+    if view is not None:
+        left, right = st.columns([5, 3], gap="medium")
+        with left:
+            picture.show_picture(job.id, job.version, report, view)
+        with right:
+            selected.show_selected(report, view.name)
+        st.markdown("**Tokens**")
+        strips.show_strip(job.id, report, view.quantity, view.reach)
+        _show_small_print(job, report, view, baselines)
     if job.phase == "done":
         _show_done(manager, job, subject, report)
 
@@ -60,43 +68,45 @@ def _show_numbers(report: Report, baselines: JobView | None) -> None:
     headline.show_headline(report, rows, note)
 
 
-def _show_picture_and_selection(job: JobView, report: Report) -> None:
-    view = picture.picture_controls(report)
-    if not view:
-        return
-    left, right = st.columns([5, 3], gap="medium")
-    with left:
-        picture.show_picture(job.id, job.version, report, view)
-    with right:
-        picture.show_selected(report, view["name"])
+def _show_small_print(job: JobView, report: Report, view: View, baselines: JobView | None) -> None:
+    """What is one click away; only the open tab is drawn."""
+    parts: dict[str, Callable[[], None]] = {
+        "Where the bits go": lambda: tables.show_parts(report),
+        "Along the context": lambda: tables.show_context(report),
+        "Tensors": lambda: tables.show_tensors(report),
+        "Extremes": lambda: explore.show_extremes(report, view),
+        "Values": lambda: explore.show_values(report, view),
+        "Another run": lambda: differences.show_other_run(job, report),
+        "Baselines": lambda: _show_baselines(baselines),
+        "Downloads": lambda: _show_downloads(job, report),
+    }
+    if report.coding.config.transform != "none":
+        parts["Lossy step"] = lambda: _show_lossy_step(job, report)
+    for tab, show in zip(st.tabs(list(parts), key=state.TAB, on_change="rerun"), parts.values(), strict=True):
+        if tab.open:
+            with tab:
+                show()
 
 
-def _show_small_print(job: JobView, report: Report, baselines: JobView | None) -> None:
-    names = ["Where the bits go", "Along the context", "Tensors", "Baselines", "Downloads"]
-    is_lossy = report.coding.config.transform != "none"
-    parts, context, tensors, others, files, *more = st.tabs([*names, "Lossy step"] if is_lossy else names)
-    with parts:
-        tables.show_parts(report)
-    with context:
-        tables.show_context(report)
-    with tensors:
-        tables.show_tensors(report)
-    with others:
-        if baselines and baselines.phase == "done":
-            tables.show_baselines(baselines.result)
-        else:
-            st.caption("Shown once they have been run.")
-    with files:
-        if job.active:
-            st.caption("Ready when the run is.")
-        else:
-            tables.show_downloads(job.id, job.version, report)
-    if is_lossy:
-        with more[0]:
-            if job.active:
-                st.caption("Its error is shown when the run is done.")
-            else:
-                tables.show_error_figures(report)
+def _show_baselines(baselines: JobView | None) -> None:
+    if baselines and baselines.phase == "done":
+        tables.show_baselines(baselines.result)
+    else:
+        st.caption("Shown once they have been run.")
+
+
+def _show_downloads(job: JobView, report: Report) -> None:
+    if job.active:
+        st.caption("Ready when the run is.")
+    else:
+        tables.show_downloads(job.id, job.version, report)
+
+
+def _show_lossy_step(job: JobView, report: Report) -> None:
+    if job.active:
+        st.caption("Its error is shown when the run is done.")
+    else:
+        tables.show_error_figures(report)
 
 
 def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Report) -> None:

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The parameter one step away along an axis; `step` is -1 or 1."""
+
+    axis: int
+    step: int
+    flat: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A selected parameter.
 
@@ -110,6 +119,29 @@ def parameter_of(tokens: pd.DataFrame, row: int) -> tuple[str, int] | None:
     return None
 
 
+def neighbours(shape: tuple[int, ...], flat: int) -> tuple[Neighbour, ...]:
+    """The parameters next to one, before and behind it along each axis, the innermost axis first.
+
+    >>> [(n.axis, n.step, n.flat) for n in neighbours((3, 4), 4)]
+    [(1, 1, 5), (0, -1, 0), (0, 1, 8)]
+    """
+    found = []
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        place = flat // stride % shape[axis]
+        found += [Neighbour(axis, s, flat + s * stride) for s in (-1, 1) if 0 <= place + s < shape[axis]]
+        stride *= shape[axis]
+    return tuple(found)
+
+
+def parameter_at(tokens: pd.DataFrame, window: int, position: int) -> tuple[str, int] | None:
+    """The parameter that a window's token at a position carries, BOS being position 0; the last for one beyond it."""
+    inside = np.flatnonzero((tokens["window"] == window).to_numpy()) if len(tokens) else np.zeros(0, np.int64)
+    if not inside.size:
+        return None
+    return parameter_of(tokens, int(inside[min(max(position - 1, 0), inside.size - 1)]))
+
+
 def most_surprising(bits: npt.NDArray[np.floating]) -> int | None:
     """The flat index of the sampled parameter with the most bits; None where nothing was sampled.
 
@@ -177,3 +209,18 @@ def picked_parameter(event: Mapping[str, Any] | None, n_parameters: int) -> int 
         if isinstance(data, int | float) and 0 <= data < n_parameters:
             return int(data)
     return None
+
+
+def picked_box(event: Mapping[str, Any] | None) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """((first, last) place down, (first, last) place across) of a box that was dragged over a heatmap.
+
+    >>> picked_box({"selection": {"box": [{"x": [1.2, 3.9], "y": [0.1, 2.2]}]}})
+    ((0.1, 2.2), (1.2, 3.9))
+    """
+    boxes = ((event or {}).get("selection") or {}).get("box") or []
+    if not boxes:
+        return None
+    across, down = boxes[-1].get("x") or [], boxes[-1].get("y") or []
+    if len(across) < 2 or len(down) < 2:
+        return None
+    return (float(min(down)), float(max(down))), (float(min(across)), float(max(across)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from pages.ui import data, selection, state
-from pages.ui.colour import bits_range
+from pages.ui.colour import colouring
 from pages.ui.format import count, number
 from pages.ui.strips import strip_of
 from pages.ui.token_strip import show_token_strip
@@ -55,7 +55,7 @@ def _show_side(name: str, report: Report, side: int) -> None:
         f"{count(n)} parameters: **{count(len(part))} tokens, {number(bits)} bits** "
         f"({number(bits / n)} bits per parameter of text; the remainder comes on top)"
     )
-    span = bits_range(report.tokens["surprisal_bits"])
+    colours = colouring("bits paid for the text", report.tokens["surprisal_bits"], "all")
     strip = strip_of(
         f"side/{name}/{hash(part['surprisal_bits'].to_numpy().tobytes())}",
         0,
@@ -63,8 +63,8 @@ def _show_side(name: str, report: Report, side: int) -> None:
         report.model.id,
         selection.model_asked(report),
     )
-    show_token_strip(strip, span, key=f"side_strip_{side}")
-    st.caption(f"Colours from 0 to {span[1]:g} bits.")
+    show_token_strip(strip, colours, key=f"side_strip_{side}")
+    st.caption(f"{colours.note()}.".capitalize())
 
 
 def first_parameters(report: Report) -> tuple[pd.DataFrame, int]:

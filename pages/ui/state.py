@@ -51,11 +51,15 @@ RUN = "run"
 SHOWN = "shown"  # the tensor in the picture
 HISTOGRAM = "histogram"  # the tensor in the histograms before a run
 NEXT_LIMIT = "next_limit"  # set by a button, becomes LIMIT when the page runs again
-QUANTITY = "quantity"  # "llm" or "all"
+QUANTITY = "quantity"  # a key of `lmgc_core.cells.QUANTITIES`
 EXTENT = "extent"  # "sampled" or "whole"
 AXES = "axes"
 REDUCER = "reducer"
-RANGE = "range"  # 0 follows the data
+RANGE = "range"  # how far the colours reach: a key of `colour.REACHES`
+ZOOM = "zoom"  # with "rows" or "columns" and their number: the part of the view that is drawn
+TAB = "tab"  # of the small print
+GROUP_BY = "group_by"  # "tensor", "kind", "layer" or "step"
+OTHER_RUN = "other_run"  # the run that this one is held against, cell by cell
 SELECTED = "selected"  # (tensor name, flat index) or None
 STRIP_PAGE = "strip_page"
 
@@ -136,6 +140,8 @@ DEFAULTS: dict[str, Any] = {
     AXES: None,
     REDUCER: "mean",
     RANGE: 0,
+    GROUP_BY: "tensor",
+    OTHER_RUN: None,
     SELECTED: None,
     NEXT_LIMIT: None,
     STRIP_PAGE: 1,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui import data, figures, selection, state
+from pages.ui import data, explore, figures, selection, state
 from pages.ui.charts import show_chart
 from pages.ui.format import (
     ABSENT,
@@ -19,6 +19,7 @@ from pages.ui.format import (
     shape,
     size,
 )
+from pages.ui.selected import select
 
 if TYPE_CHECKING:
     from lmgc_core.report import Report
@@ -61,12 +62,30 @@ def show_context(report: Report) -> None:
         return
     table = pd.DataFrame({"token_position": positions, "bits_per_token": bits})
     alt = f"Bits per token along the window, from {number(bits[0])} at its start to {number(bits[-1])} at its end"
-    note = "Means over the sampled windows. A curve that falls shows a model that learns from what it has read."
-    show_chart(figures.context_curve(positions, bits), alt, "context", table, note)
+    tokens, chosen = report.tokens, state.get(state.SELECTED)
+    own = tokens.iloc[list(selection.rows_of(tokens, *chosen)[:1])] if chosen else tokens.iloc[:0]
+
+    def clicked() -> None:
+        points = ((st.session_state.get("context") or {}).get("selection") or {}).get("points") or []
+        window = int(own["window"].iat[0] if len(own) else tokens["window"].iat[0])
+        found = selection.parameter_at(tokens, window, round(points[0]["x"])) if points else None
+        if found is not None:
+            select(report, *found)
+
+    note = (
+        "Means over the sampled windows. A curve that falls shows a model that learns from what it has read. "
+        "A point selects the parameter at that place of the selected one's window; the dotted line is the selection."
+    )
+    figure = figures.context_curve(positions, bits, own["position"].to_list())
+    show_chart(figure, alt, "context", table, note, clicked)
 
 
 def show_tensors(report: Report) -> None:
-    """The table of tensors; a chosen row becomes the tensor in the picture."""
+    """The table of tensors, or groups of them; a chosen row selects its tensor's most surprising parameter."""
+    by = explore.grouping_form()
+    if by != "tensor":
+        explore.show_groups(report, by)
+        return
     rows = pd.DataFrame(
         [
             {
@@ -86,7 +105,11 @@ def show_tensors(report: Report) -> None:
         event = st.session_state.get("tensor_table")
         picked = event["selection"]["rows"] if event else []
         if picked and rows["sampled"].iat[picked[0]]:
-            state.put(state.SHOWN, str(rows["tensor"].iat[picked[0]]))
+            name = str(rows["tensor"].iat[picked[0]])
+            numbers = report.cell_numbers("llm" if selection.model_asked(report) else "all")[name]
+            flat = selection.most_surprising(numbers)
+            if flat is not None:
+                select(report, name, flat)
 
     st.dataframe(
         rows if selection.model_asked(report) else rows.drop(columns="model's part"),

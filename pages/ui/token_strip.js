@@ -1,14 +1,19 @@
 const states = new WeakMap();
 const narrow = "\u202f";
 
-function shade(stops, low, high, bits) {
-  const f = Math.min(1, Math.max(0, (bits - low) / ((high - low) || 1)));
-  const x = f * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(x)), r = x - i;
+function shade(stops, banded, f) {
+  const x = f * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(x)), r = banded ? Math.round(x - i) : x - i;
   const rgb = [1, 3, 5].map(k => Math.round(
     parseInt(stops[i].slice(k, k + 2), 16) * (1 - r) + parseInt(stops[i + 1].slice(k, k + 2), 16) * r));
   const lin = rgb.map(c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; });
   const dark = .2126 * lin[0] + .7152 * lin[1] + .0722 * lin[2] < .19;
-  return [`rgb(${rgb})`, dark ? "#fff" : "#0b0f12", f];
+  return [`rgb(${rgb})`, dark ? "#fff" : "#0b0f12"];
+}
+
+function ramp(stops, banded) {
+  const n = stops.length;
+  const parts = banded ? stops.map((c, i) => `${c} ${100 * i / n}% ${100 * (i + 1) / n}%`) : stops;
+  return `linear-gradient(to right, ${parts.join(", ")})`;
 }
 
 function line(parent, tag, text) {
@@ -25,8 +30,9 @@ function tipFor(state, i) {
   line(first, "code", d.texts[i]);
   first.append(`  token id ${d.ids[i]}`);
   if (d.labels && d.labels[i]) line(tip, "div", d.labels[i]);
-  if (d.bits) line(tip, "div", `${d.bits[i].toFixed(2)}${narrow}bits` + (d.ranks ? `, rank ${d.ranks[i] + 1}` : ""));
+  if (d.bits) line(tip, "div", `${d.bits[i].toFixed(2)}${narrow}bits paid` + (d.ranks ? `, rank ${d.ranks[i] + 1}` : ""));
   if (d.top && d.top[i].length) {
+    if (d.shown) line(tip, "div", `colour: ${d.shown[i]} (${d.words})`);
     line(tip, "div", "the model's likeliest:");
     const table = line(tip, "table", "");
     for (const [text, bits] of d.top[i]) {
@@ -62,11 +68,11 @@ function draw(state) {
     node.setAttribute("role", "option");
     let spoken = d.texts[i];
     if (d.bits) {
-      const [back, front, f] = shade(d.stops, d.low, d.high, d.bits[i]);
+      const f = d.shades[i], [back, front] = shade(d.stops, d.banded, f);
       node.style.background = back;
       node.style.color = front;
       node.style.setProperty("--f", f.toFixed(3));
-      const number = line(node, "span", d.bits[i].toFixed(1));
+      const number = line(node, "span", d.shown[i]);
       number.className = "n";
       spoken += `, ${d.bits[i].toFixed(2)} bits`;
     }
@@ -136,17 +142,17 @@ export default function(component) {
   }
   state.data = data;
   state.pick = row => setTriggerValue("picked", row);
-  if (state.version !== data.version + data.high) {
+  if (state.version !== data.version) {
     draw(state);
-    state.version = data.version + data.high;
+    state.version = data.version;
     state.sign = "";
     const legend = parentElement.querySelector(".legend");
     legend.hidden = !data.bits;
     legend.style.display = data.bits ? "" : "none";
     parentElement.querySelector(".numbers").style.display = data.bits ? "" : "none";
-    parentElement.querySelector(".low").textContent = `${data.low} bits`;
-    parentElement.querySelector(".high").textContent = `${data.high} bits or more`;
-    parentElement.querySelector(".ramp").style.background = `linear-gradient(to right, ${data.stops.join(", ")})`;
+    parentElement.querySelector(".low").textContent = data.ends[0];
+    parentElement.querySelector(".high").textContent = data.ends[1];
+    parentElement.querySelector(".ramp").style.background = ramp(data.stops, data.banded);
   }
   mark(state);
 }

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
-from pages.ui.colour import STOPS
+from pages.ui.colour import STOPS, Colouring
 from pages.ui.format import visible
 
 MAX_TOKENS = 20_000
 PAGE_TOKENS = 3_000
+UNCOLOURED = Colouring("bits", STOPS, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Strip:
         texts: the tokens' texts.
         token_ids: ids in the vocabulary.
         bits: surprisal, or None before a model has spoken.
+        numbers: what the colours stand for; None where that is the surprisal.
         ranks: 0 is the likeliest.
         windows: the window of each token; a change starts a new line.
         labels: what each token belongs to, for the hover; "" for none.
@@ -47,17 +50,22 @@ class Strip:
     windows: Sequence[int] | None = None
     labels: Sequence[str] | None = None
     top: Sequence[Sequence[tuple[str, float]]] | None = None
+    numbers: npt.ArrayLike | None = None
 
-    def payload(self, bits_range: tuple[float, float], selected: Sequence[int]) -> dict[str, Any]:
+    def payload(self, colours: Colouring, selected: Sequence[int]) -> dict[str, Any]:
         """The JSON that the component draws; texts made visible, numbers rounded to what is shown."""
         breaks = np.flatnonzero(np.diff(self.windows, prepend=-1)).tolist() if self.windows is not None else []
+        numbers = self.bits if self.numbers is None else np.asarray(self.numbers, np.float64).tolist()
+        fractions = None if numbers is None else np.nan_to_num(colours.fractions(numbers)).round(3).tolist()
         return {
-            "version": self.version,
+            "version": f"{self.version}/{colours.words}/{colours.low}/{colours.high}",
             "rows": [int(r) for r in self.rows],
             "texts": [visible(t) for t in self.texts],
             "newlines": [i for i, t in enumerate(self.texts) if t.endswith("\n")],
             "ids": [int(i) for i in self.token_ids],
             "bits": None if self.bits is None else [round(float(b), 2) for b in self.bits],
+            "shades": fractions,
+            "shown": None if numbers is None else [_short(n, colours.is_banded) for n in numbers],
             "ranks": None if self.ranks is None else [int(r) for r in self.ranks],
             "breaks": [int(b) for b in breaks],
             "windows": [] if self.windows is None else [int(self.windows[b]) + 1 for b in breaks],
@@ -66,21 +74,29 @@ class Strip:
             if self.top is None
             else [[[visible(t), round(float(b), 2)] for t, b in alternatives] for alternatives in self.top],
             "selected": [int(s) for s in selected],
-            "low": bits_range[0],
-            "high": bits_range[1],
-            "stops": list(STOPS),
+            "words": colours.words,
+            "ends": list(colours.ends),
+            "stops": list(colours.stops),
+            "banded": colours.is_banded,
         }
+
+
+def _short(number: float, is_rank: bool) -> str:
+    """A token's number in a few characters."""
+    if not np.isfinite(number):
+        return "–"
+    return f"{number:.0f}" if is_rank else f"{number:.1f}".replace("-", "−")
 
 
 def show_token_strip(
     strip: Strip,
-    bits_range: tuple[float, float],
+    colours: Colouring = UNCOLOURED,
     *,
     key: str,
     selected: Sequence[int] = (),
     on_pick: Callable[[int], None] | None = None,
 ) -> None:
-    """Draws a strip; `on_pick` gets the row of a token that was clicked or chosen with Enter."""
+    """Draws a strip, bare where it has no numbers; `on_pick` gets the row of a token clicked or chosen by Enter."""
 
     def picked() -> None:
         result = st.session_state.get(key)
@@ -88,7 +104,7 @@ def show_token_strip(
         if row is not None and on_pick is not None:
             on_pick(int(row))
 
-    _component()(key=key, data=strip.payload(bits_range, selected), on_picked_change=picked)
+    _component()(key=key, data=strip.payload(colours, selected), on_picked_change=picked)
 
 
 @functools.cache

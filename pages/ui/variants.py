@@ -71,7 +71,7 @@ def show_variant(i: int, tensor: Tensor, serialization: Serialization, model: st
     show_efficiency(found, plain_text)
     if found.tokens:
         strip = Strip(f"{i}/{model}/{found.text}", range(len(found.tokens)), found.tokens, found.token_ids)
-        show_token_strip(strip, (0.0, 1.0), key=f"variant_{i}_strip")
+        show_token_strip(strip, key=f"variant_{i}_strip")
     else:
         st.code(visible(found.text), language=None, wrap_lines=True)
         st.caption(f"Tokens appear once the tokenizer of {plain(model)} is here; Analyze offers to fetch it.")
