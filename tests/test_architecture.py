@@ -43,7 +43,7 @@ ROWS = [
     ["run_index", "run_tables"],
     ["store"],
     ["kept"],
-    ["compare"],
+    ["compare", "lessons"],
     ["training", "grids", "compare_table"],
     ["options", "terminal"],
     ["archive_commands", "run_commands"],
