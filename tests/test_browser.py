@@ -179,3 +179,34 @@ def test_an_archive_made_here_decodes_to_the_same_values(page: Any, address: str
     page.get_by_role("link", name="Analyze").last.click()
     page.get_by_text("made.lmgc, decoded").first.wait_for()
     page.get_by_text("What the model will read").wait_for()
+
+
+def test_a_guessing_game_of_five_digits(page: Any, address: str, folder: Path) -> None:
+    page.goto(f"{address}/Learn?lesson=guessing&digits=5&lesson_seed=3&model={folder / 'tiny'}")
+    page.get_by_role("button", name="Start a game").click()
+    main = page.get_by_test_id("stMain")
+    for i in range(5):
+        page.get_by_text(f"Digit {i + 1} of 5").wait_for()
+        main.get_by_role("button", name="b", exact=True).click()
+        page.get_by_text("Right costs").wait_for()
+        page.get_by_role("button", name="Guess", exact=True).click()
+    page.get_by_text("The game is over").wait_for()
+    uniform = page.get_by_test_id("stMetric").filter(has_text="uniform guess")
+    assert uniform.get_by_test_id("stMetricValue").inner_text() == "20.0"
+    page.get_by_text("All digits so far").wait_for()
+    page.reload()
+    page.get_by_text("Digit 1 of 5").wait_for()  # the same game is there without a new run of the model
+
+
+def test_arithmetic_coding_to_the_end_and_back(page: Any, address: str, folder: Path) -> None:
+    page.goto(f"{address}/Learn?lesson=coding&message=3b8f&model={folder / 'tiny'}")
+    page.get_by_role("button", name="Get the model's probabilities").click()
+    page.get_by_text("Nothing is coded yet").wait_for()
+    for step in range(1, 10):
+        page.get_by_role("button", name="Next", exact=True).click()
+        page.get_by_text(f"Step {step} of 9").wait_for()
+    page.get_by_text("The message is back: 3b8f.").wait_for()
+    for step in range(8, -1, -1):
+        page.get_by_role("button", name="Back", exact=True).click()
+        page.get_by_text(f"Step {step} of 9").wait_for()
+    page.get_by_text("Nothing is coded yet").wait_for()

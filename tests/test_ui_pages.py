@@ -30,6 +30,7 @@ QUESTIONS = {
     "pages/2_Compare.py": "Which way of writing needs the fewest bits?",
     "pages/3_Generate.py": "What does a network learn by?",
     "pages/4_Archive.py": "Does it come back, bit for bit?",
+    "pages/5_Learn.py": "What does it take to predict a gradient?",
 }
 PAGES = tuple(QUESTIONS)
 SECONDS = 120

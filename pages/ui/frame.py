@@ -23,6 +23,7 @@ PAGES = (
     ("pages/2_Compare.py", "Compare"),
     ("pages/3_Generate.py", "Generate"),
     ("pages/4_Archive.py", "Archive"),
+    ("pages/5_Learn.py", "Learn"),
 )
 
 _CSS = """

@@ -106,6 +106,14 @@ VALUES_FROM = "values_from"
 N_VALUES = "n_values"
 N_VARIANTS = "variants"
 
+# Learn
+LESSON = "lesson"
+LESSON_SEED = "lesson_seed"  # picks the passage of every lesson
+GAME_DIGITS = "digits"
+GUESSES = "guesses"  # (the game's job id, the guesses so far)
+MESSAGE = "message"
+CODING_STEP = "coding_step"  # (the message's job id, how many steps were taken)
+
 AS_PRESET = "preset"  # a detail that follows the preset
 
 DEFAULTS: dict[str, Any] = {
@@ -175,6 +183,12 @@ DEFAULTS: dict[str, Any] = {
     VALUES_FROM: "typed",
     N_VALUES: 32,
     N_VARIANTS: 2,
+    LESSON: "guessing",
+    LESSON_SEED: 0,
+    GAME_DIGITS: 8,
+    GUESSES: None,
+    MESSAGE: "",
+    CODING_STEP: None,
 }
 
 MAKING = (SOURCE, SAMPLE, PATH, TENSORS, RAW_DTYPE, MODEL, PRESET, TRANSFORM, ARCHIVE_VALUES, ARCHIVE_WINDOWS, PROOF)
