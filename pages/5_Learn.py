@@ -10,16 +10,15 @@ from pages.ui.learn import Lesson, setting_form, show_end, show_text
 from pages.ui.models import show_model_offer
 
 LESSONS: dict[str, Lesson] = {
-    "guessing": learn_guessing.LESSON,
-    "coding": learn_coding.LESSON,
+    "guess": learn_guessing.LESSON,
+    "code": learn_coding.LESSON,
 }
 
 page_frame("Learn", "What does it take to predict a gradient?")
 manager = data.jobs()
 with st.sidebar:
     setting = setting_form()
-names = {key: lesson.title for key, lesson in LESSONS.items()}
-chosen = LESSONS[forms.choice("Lesson", list(LESSONS), state.LESSON, names=names, hide_label=True)]
+chosen = LESSONS[forms.choice("Lesson", list(LESSONS), state.LESSON, hide_label=True)]
 show_text(chosen)
 if setting is not None:
     if not data.model_is_here(setting.model):

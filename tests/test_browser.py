@@ -182,7 +182,7 @@ def test_an_archive_made_here_decodes_to_the_same_values(page: Any, address: str
 
 
 def test_a_guessing_game_of_five_digits(page: Any, address: str, folder: Path) -> None:
-    page.goto(f"{address}/Learn?lesson=guessing&digits=5&lesson_seed=3&model={folder / 'tiny'}")
+    page.goto(f"{address}/Learn?lesson=guess&digits=5&lesson_seed=3&model={folder / 'tiny'}")
     page.get_by_role("button", name="Start a game").click()
     main = page.get_by_test_id("stMain")
     for i in range(5):
@@ -199,7 +199,7 @@ def test_a_guessing_game_of_five_digits(page: Any, address: str, folder: Path) -
 
 
 def test_arithmetic_coding_to_the_end_and_back(page: Any, address: str, folder: Path) -> None:
-    page.goto(f"{address}/Learn?lesson=coding&message=3b8f&model={folder / 'tiny'}")
+    page.goto(f"{address}/Learn?lesson=code&message=3b8f&model={folder / 'tiny'}")
     page.get_by_role("button", name="Get the model's probabilities").click()
     page.get_by_text("Nothing is coded yet").wait_for()
     for step in range(1, 10):

@@ -20,7 +20,7 @@ from tests.test_ui_pages import texts
 
 ROOT = Path(__file__).parent.parent
 SECONDS = 120
-LESSON_KEYS = ("guessing", "coding")
+LESSON_KEYS = ("guess", "code")
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def ask_the_model(at: AppTest, lesson: str) -> AppTest:
 
 
 def test_every_lesson_opens_with_text_exercises_and_sources(model: str) -> None:
-    at = open_lesson("guessing", model)
+    at = open_lesson("guess", model)
     options = at.button_group(key="lesson").options
     for key in LESSON_KEYS:
         at = open_lesson(key, model)
@@ -70,13 +70,13 @@ def test_every_lesson_opens_with_text_exercises_and_sources(model: str) -> None:
 
 
 def test_a_model_that_is_not_here_is_offered() -> None:
-    at = open_lesson("guessing", "smollm2-135m")
+    at = open_lesson("guess", "smollm2-135m")
     assert "is not here yet" in texts(at)
     assert at.button(key="fetch_model")
 
 
 def test_a_game_of_five_digits(model: str) -> None:
-    at = ask_the_model(open_lesson("guessing", model, digits=5, lesson_seed=7), "guessing")
+    at = ask_the_model(open_lesson("guess", model, digits=5, lesson_seed=7), "guess")
     game_id = next(iter(data.jobs()._entries))
     game = data.jobs().get(game_id).result  # type: ignore[union-attr]
     assert at.button(key="guess").disabled
@@ -96,16 +96,16 @@ def test_a_game_of_five_digits(model: str) -> None:
 
 
 def test_a_game_is_found_again_and_another_seed_is_another_game(model: str) -> None:
-    at = ask_the_model(open_lesson("guessing", model), "guessing")
+    at = ask_the_model(open_lesson("guess", model), "guess")
     first = at.code[0].value
-    again = open_lesson("guessing", model)
+    again = open_lesson("guess", model)
     assert again.code[0].value == first
-    other = open_lesson("guessing", model, lesson_seed=1)
-    assert other.button(key="guessing_start")
+    other = open_lesson("guess", model, lesson_seed=1)
+    assert other.button(key="guess_start")
 
 
 def test_arithmetic_coding_to_the_end_and_back(model: str) -> None:
-    at = ask_the_model(open_lesson("coding", model, message="3F8"), "coding")
+    at = ask_the_model(open_lesson("code", model, message="3F8"), "code")
     assert "Nothing is coded yet" in texts(at)
     seen = []
     for _ in range(7):
@@ -126,7 +126,7 @@ def test_arithmetic_coding_to_the_end_and_back(model: str) -> None:
 
 
 def test_what_is_no_message_is_one_clear_line(model: str) -> None:
-    at = open_lesson("coding", model, message="xyz")
+    at = open_lesson("code", model, message="xyz")
     assert len(at.error) == 1
     assert "1 to 8 of the digits" in at.error[0].value
 

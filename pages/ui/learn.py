@@ -56,7 +56,6 @@ class Lesson:
     """One lesson of the page.
 
     Attributes:
-        title: in the choice.
         question: its heading.
         text: what it is about, in Markdown.
         sources: keys of `SOURCES`.
@@ -64,7 +63,6 @@ class Lesson:
         show: the interaction.
     """
 
-    title: str
     question: str
     text: str
     sources: Sequence[str]

@@ -40,7 +40,7 @@ def show_coding(manager: JobManager, setting: Setting) -> None:
     def work(model: Any, context: JobContext) -> Message:
         return make_message(setting.gradient, model, setting.seed, chosen, context.should_stop)
 
-    ask(manager, "coding", setting, work, show_steps, button="Get the model's probabilities", message=chosen)
+    ask(manager, "code", setting, work, show_steps, button="Get the model's probabilities", message=chosen)
 
 
 def step_of(message_id: str, last: int) -> int:
@@ -175,7 +175,6 @@ def _show_table(steps: tuple[CodingStep, ...], key: str) -> None:
 
 
 LESSON = Lesson(
-    title="Code",
     question="How do probabilities become bits?",
     text="""
 Arithmetic coding gives a whole message one interval between 0 and 1. It begins with all of it, divides it among the
@@ -200,7 +199,7 @@ for long messages do the same with whole numbers of fixed width, sending bits as
             "What would happen if the decoder's model gave a part of 41/256 where the encoder's gave 40/256?",
             "The parts behind it begin elsewhere, and so does every interval inside them. The number may still fall in "
             "the right part once or twice, but the error grows with every zoom; soon wrong digits come out, and as "
-            "the model then reads a wrong text, all that follows is wrong. The lesson *Repeat* makes the "
+            "the model then reads a wrong text, all that follows is wrong. The lesson *repeat* makes the "
             "experiment.",
         ),
     ),

@@ -39,7 +39,7 @@ def show_game(manager: JobManager, setting: Setting) -> None:
     def work(model: Any, context: JobContext) -> Game:
         return make_game(setting.gradient, model, setting.seed, n_digits, context.should_stop)
 
-    ask(manager, "guessing", setting, work, play, button="Start a game", digits=n_digits)
+    ask(manager, "guess", setting, work, play, button="Start a game", digits=n_digits)
 
 
 def guesses_of(game_id: str) -> tuple[Guess, ...]:
@@ -182,7 +182,6 @@ def verdict(played: tuple[Turn, ...]) -> str:
 
 
 LESSON = Lesson(
-    title="Guess",
     question="Can you guess the next digit better than the model?",
     text="""
 Shannon asked people to guess a text letter by letter, and from how well they did he bounded what English costs: to

@@ -183,7 +183,7 @@ DEFAULTS: dict[str, Any] = {
     VALUES_FROM: "typed",
     N_VALUES: 32,
     N_VARIANTS: 2,
-    LESSON: "guessing",
+    LESSON: "guess",
     LESSON_SEED: 0,
     GAME_DIGITS: 8,
     GUESSES: None,
