@@ -5,22 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.lessons import arithmetic_coding as coding
+from lmgc_core.lessons import determinism, nulls, writing
 from lmgc_core.lessons.digits import DIGITS
 from lmgc_core.lessons.guessing import Guess, Turn
 from lmgc_core.lessons.messages import digits_of, make_message
-from pages.ui import data, learn, learn_figures, learn_guessing, state
+from pages.ui import (
+    data,
+    learn,
+    learn_audit,
+    learn_controls,
+    learn_determinism,
+    learn_figures,
+    learn_guessing,
+    learn_tokens,
+    state,
+)
 from pages.ui.jobs import job_id
 from tests.test_ui_pages import texts
 
 ROOT = Path(__file__).parent.parent
 SECONDS = 120
-LESSON_KEYS = ("guess", "code")
+LESSON_KEYS = ("guess", "code", "tokens", "controls", "repeat", "audit")
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +161,68 @@ def test_a_message_has_a_table_for_each_digit_and_decodes(model: str) -> None:
     assert len(own.digits) == 6
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passages of a few values, so that a lesson takes a moment."""
+    for module in (learn_tokens, learn_controls, learn_audit):
+        monkeypatch.setattr(module, "N_VALUES", 12)
+    monkeypatch.setattr(determinism, "N_TOKENS", 16)
+
+
+def test_ways_of_writing(model: str, short: None) -> None:
+    at = ask_the_model(open_lesson("tokens", model), "tokens")
+    shown = texts(at)
+    assert "Fewest bits: " in shown
+    assert "Fewest tokens: " in shown
+    table = next(d.value for d in at.dataframe if "way of writing" in d.value)
+    assert table["way of writing"].tolist() == list(writing.WAYS)
+    assert len(at.get("plotly_chart")) == 1
+
+
+def test_null_controls(model: str, short: None) -> None:
+    at = ask_the_model(open_lesson("controls", model), "controls")
+    assert [m.label for m in at.metric] == list(nulls.KINDS)
+    assert "nothing was gained, as it has to be" in texts(at)
+
+
+def test_the_determinism_lab(model: str, short: None) -> None:
+    at = ask_the_model(open_lesson("repeat", model), "repeat")
+    table = at.dataframe[0].value
+    assert [row.split(",")[0] for row in table["computed in"]] == list(determinism.PRECISIONS)
+    assert table["first wrong token, guarded rounding"].iloc[2] == "none"
+    assert "guarded rounding makes it certain" in texts(at)
+
+
+def test_what_the_published_code_counts(model: str, short: None) -> None:
+    at = ask_the_model(open_lesson("audit", model), "audit")
+    rates = [float(m.value.split()[0]) for m in at.metric]
+    assert rates[1] < rates[0]
+    assert rates[3] < rates[2]
+    assert "A decodable code needs a sum of at most 1" in texts(at)
+
+
+def test_stories_of_precisions() -> None:
+    def story(gap: float, plain: int | None, guarded: int | None) -> str:
+        made = determinism.Trial("fp32", 9, gap, np.zeros(9), plain, plain, 1, guarded)
+        return learn_determinism.story(made)
+
+    assert "token 4 is the first to decode wrongly" in story(1e-5, 3, 5)
+    assert "cannot help, since the gap is wider than its guard: token 6" in story(1e-5, 3, 5)
+    assert "makes it certain (1 rounding written down)" in story(1e-13, None, None)
+    assert "by luck" in story(1e-5, 3, None)
+    assert "though nothing guarantees it" not in story(0.0, None, None)
+
+
+def test_conclusions_admit_chance() -> None:
+    def null(name: str, bits: float) -> Any:
+        return SimpleNamespace(name=name, rate=1.0, text_bits=np.full(4, bits), running_bits=lambda span: [bits])
+
+    lines = learn_controls.conclusions([null("the real values", 3.0), null("the same, shuffled", 3.5)])  # type: ignore[arg-type]
+    assert "Shuffling costs 0.500 bits a value" in lines[0]
+    lines = learn_controls.conclusions([null("the real values", 3.0), null("the same, shuffled", 2.5)])  # type: ignore[arg-type]
+    assert "Try other seeds" in lines[0]
+
+
 @pytest.mark.parametrize("typed", ["g", "3f80 3f80 1"])
 def test_messages_of_other_digits_or_too_many_are_refused(typed: str) -> None:
     with pytest.raises(InvalidSetting, match="1 to 8"):
@@ -200,3 +276,26 @@ def test_the_zoom_draws_each_interval_whole_and_leads_to_the_next() -> None:
         start = sum(step.table[: step.symbol]) / 32
         assert start <= place < start + step.table[step.symbol] / 32
     assert len(learn_figures.interval_zoom(code.steps).data) == 2
+
+
+def test_curves_begin_at_one_and_are_told_apart() -> None:
+    figure = learn_figures.lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, x_title="step", y_title="bits")
+    assert [list(t.x) for t in figure.data] == [[1, 2], [1, 2]]
+    assert figure.data[0].line.dash != figure.data[1].line.dash
+    assert figure.data[0].line.color != figure.data[1].line.color
+
+
+def test_gaps_are_marked_where_decoding_goes_wrong_and_zeros_left_out() -> None:
+    figure = learn_figures.gaps_by_token({"fp32": [0.0, 1e-5], "fp64": [1e-13, 0.0]}, 1e-9, {"fp32": 1, "fp64": None})
+    names = [t.name for t in figure.data]
+    assert names.count("fp64") == 1
+    assert figure.data[0].y == (None, 1e-5)
+    marks = [t for t in figure.data if t.mode == "markers+text"]
+    assert [(m.x[0], m.text[0]) for m in marks] == [(2, "fp32 goes wrong")]
+    assert figure.layout.yaxis.type == "log"
+
+
+def test_shares_stand_beside_probabilities() -> None:
+    figure = learn_figures.shares_by_token([0.25, 0.75], [1.0, 0.75], 1)
+    assert [list(t.y) for t in figure.data] == [[25.0, 75.0], [100.0, 75.0]]
+    assert figure.layout.shapes[0].x0 == 2

@@ -25,9 +25,12 @@ import numpy.typing as npt
 from lmgc_core.coder import TOTAL, Decoder, Encoder
 from lmgc_core.errors import Cancelled, CorruptContainer
 from lmgc_core.exact_scoring import BITS_PER_NAT, ExactScorer
+from lmgc_core.gradient import Gradient
 from lmgc_core.guarded_rounding import find_exceptions, frequencies_of, round_to_bins, settle
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.language_model.exact_arithmetic import cache_argument
+from lmgc_core.plan import prepare
+from lmgc_core.settings import preset
 
 Surprisals = npt.NDArray[np.float64]
 Table = npt.NDArray[np.int64]
@@ -225,3 +228,38 @@ def _both_ways_of_module(
             rows.append(surprisals(found.logits[0]))
             told(place + 1)
     return together, np.concatenate(rows)
+
+
+def trials(
+    values: Gradient,
+    model: LanguageModel,
+    on_step: Callable[[str, int, int, tuple[Trial, ...]], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> tuple[Trial, ...]:
+    """Every precision on the beginning of one text: signs and exponents as small numbers, preset best's way.
+
+    Args:
+        values: a passage.
+        model: loaded as fp32.
+        on_step: told the precision, how many tokens of how many are done, and the trials so far.
+        should_stop: asked at every token.
+
+    Raises:
+        Cancelled: when asked to stop.
+    """
+    coding = prepare(values, preset("best", model=model.id, prior="llm"))
+    (serializer,) = coding.serializers.values()
+    window = next(coding.windows(range(len(coding.blocks)), model.tokenizer, 1024))
+    ids, support = window.ids[:N_TOKENS], model.tokenizer.support(serializer.alphabet_bytes)
+    columns = np.searchsorted(support, ids).astype(np.int64)
+    found: tuple[Trial, ...] = ()
+    for precision in PRECISIONS:
+
+        def told(n_done: int, precision: str = precision, found: tuple[Trial, ...] = found) -> None:
+            if on_step is not None:
+                on_step(precision, n_done, len(ids), found)
+
+        together, stepwise = both_ways(model, precision, ids, support, told, should_stop)
+        found = (*found, trial(precision, columns, together, stepwise))
+        told(len(ids), precision, found)
+    return found

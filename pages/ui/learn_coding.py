@@ -179,12 +179,12 @@ LESSON = Lesson(
     text="""
 Arithmetic coding gives a whole message one interval between 0 and 1. It begins with all of it, divides it among the
 sixteen digits in proportion to the model's probabilities, keeps the part of the digit that comes, and goes on inside.
-A likely digit hardly narrows the interval, an unlikely one does a lot. At the end a binary number inside it stands for
-the message, and an interval of width w holds one with **less than −log2 w + 2 bits**: the sum of all surprisals, and a
-little for the end.
+A likely digit hardly narrows the interval, an unlikely one does a lot. At the end a binary number inside it stands
+for the message, and an interval of width w holds one with **less than −log2 w + 2 bits**: the sum of all surprisals,
+and a little for the end.
 
-Here the fractions are exact and the model's probabilities are rounded to parts of 256, so that they can be read. Coders
-for long messages do the same with whole numbers of fixed width, sending bits as soon as they are settled.
+Here the fractions are exact and the model's probabilities are rounded to parts of 256, so that they can be read.
+Coders for long messages do the same with whole numbers of fixed width, sending bits as soon as they are settled.
 """,
     sources=("rissanen", "witten", "shannon48", "deletang"),
     exercises=(

@@ -186,13 +186,13 @@ LESSON = Lesson(
     text="""
 Shannon asked people to guess a text letter by letter, and from how well they did he bounded what English costs: to
 predict and to compress are one thing. Here the text is a gradient. Each value is written as its first two bytes, four
-hexadecimal digits: the first holds the sign (8 to f is negative) and the start of the exponent, the second more of the
-exponent, the third its end and the start of the fraction, the fourth fraction alone.
+hexadecimal digits: the first holds the sign (8 to f is negative) and the start of the exponent, the second more of
+the exponent, the third its end and the start of the fraction, the fourth fraction alone.
 
-Name one digit or several, and say how sure you are that the truth is among them. They share your confidence evenly, all
-others share the rest, and you pay **−log2 of the probability that the truth got**. The language model, which was never
-trained on gradients, sees the same digits and pays by the same rule; so does plain counting of what stood at the same
-place in the values before. Knowing nothing, 1/16 for each digit, costs 4 bits.
+Name one digit or several, and say how sure you are that the truth is among them. They share your confidence evenly,
+all others share the rest, and you pay **−log2 of the probability that the truth got**. The language model, which was
+never trained on gradients, sees the same digits and pays by the same rule; so does plain counting of what stood at
+the same place in the values before. Knowing nothing, 1/16 for each digit, costs 4 bits.
 """,
     sources=("shannon", "good", "lmgc", "deletang"),
     exercises=(
