@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from lmgc_core.lessons.passages import passage
 from lmgc_core.lessons.writing import N_VALUES, WAYS, Writing, written_in_every_way
 from pages.ui.charts import show_chart
-from pages.ui.colour import bits_range
+from pages.ui.colour import colouring
 from pages.ui.compare_figures import Point, pareto_front
 from pages.ui.format import ABSENT, number, plain
 from pages.ui.jobs import JobContext, JobManager
@@ -79,7 +80,8 @@ def show_found(job: str, found: tuple[Writing, ...], model: str) -> None:
     st.dataframe(table, hide_index=True, key="ways_table", alt="Each way with tokens and bits a value")
     values = [value_text(raw, i) for i in range(min(SHOWN_VALUES, raw.n_parameters))]
     st.markdown(f"**The first {SHOWN_VALUES} values as tokens:** " + ", ".join(plain(v) for v in values))
-    high = max(bits_range(w.report.tokens["surprisal_bits"])[1] for w in known)  # type: ignore[union-attr]
+    every = np.concatenate([w.report.tokens["surprisal_bits"].to_numpy() for w in known])  # type: ignore[union-attr]
+    colours = colouring("bits paid for the text", every, "all")
     for i, way in enumerate(known):
         tokens = way.report.tokens  # type: ignore[union-attr]
         part = tokens[(tokens["first_parameter"] >= 0) & (tokens["first_parameter"] < SHOWN_VALUES)]
@@ -87,8 +89,8 @@ def show_found(job: str, found: tuple[Writing, ...], model: str) -> None:
         part = tokens.iloc[:last]
         st.caption(f"{way.name}: {len(part)} tokens, {number(float(part['surprisal_bits'].sum()))} bits")
         strip = strip_of(f"{job}/{way.name}", 0, part, model, True)
-        show_token_strip(strip, (0.0, high), key=f"ways_strip_{i}")
-    st.caption(f"One colour scale for all, 0 to {high:g} bits; hover or use the arrow keys for a token's bits.")
+        show_token_strip(strip, colours, key=f"ways_strip_{i}")
+    st.caption(f"{colours.note()} One scale for all; hover or use the arrow keys for a token's bits.")
 
 
 LESSON = Lesson(
