@@ -58,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     measure.add_argument("--again", action="store_true", help="measure anew even if the same run is kept")
     add_file_options(measure)
     add_codec_options(measure)
-    add_run_options(measure, precision=True)
+    add_run_options(measure, precision=True, spreads=True)
     add_sample_options(measure)
 
     compare = command("compare", "several settings on one sample, with baselines and null controls")
@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_file_options(compare)
     add_codec_options(compare, lists=True)
     add_grid_option(compare)
-    add_run_options(compare, precision=True)
+    add_run_options(compare, precision=True, spreads=True)
     add_sample_options(compare, default=None)
 
     baselines = command("baselines", "other compressors on the same values, decoded and compared")
@@ -84,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_file_options(compress)
     add_codec_options(compress)
-    add_run_options(compress, precision=False)
+    add_run_options(compress, precision=False, spreads=True)
 
     decompress = command("decompress", "the gradient in an archive")
     decompress.add_argument("archive", metavar="ARCHIVE.lmgc")

@@ -8,10 +8,9 @@ arithmetic throughout; `codec.measure` is the fast estimate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from lmgc_core.archive_decoding import (
     ArchiveProgress,
@@ -32,9 +31,18 @@ from lmgc_core.archive_header import (
     needs_reference,
 )
 from lmgc_core.archive_model import Predictor, check_model, fingerprint_prefix, model_of, predictor_of
-from lmgc_core.archive_plan import CutRecorder, in_segments
+from lmgc_core.archive_plan import CutRecorder
 from lmgc_core.archive_proof import Verify, prove, segments_to_verify
 from lmgc_core.archive_report import CompressResult, archive_bytes, compress_report, describe
+from lmgc_core.archive_segments import (
+    EncodeTask,
+    encode_task,
+    encode_tasks,
+    named_model,
+    predictor_elsewhere,
+    segment_words,
+)
+from lmgc_core.backend import open_runner
 from lmgc_core.container import StoredSegment, write_container
 from lmgc_core.errors import InvalidSetting, LmgcError
 from lmgc_core.gradient import Gradient, Tensor
@@ -42,9 +50,8 @@ from lmgc_core.guarded_rounding import GUARD_EXPONENT
 from lmgc_core.language_model import LanguageModel, TextTokenizer
 from lmgc_core.language_model.catalogue import CATALOGUE
 from lmgc_core.plan import Coding, Window, check_tokenizer, prepare
-from lmgc_core.segment_encoding import EncodedSegment, encode_segment
+from lmgc_core.segment_encoding import EncodedSegment
 from lmgc_core.settings import CodecConfig, RunOptions
-from lmgc_core.step_frequencies import step_prior
 from lmgc_core.transforms import parse_transform
 
 MAX_BYTES = 1_000_000_000
@@ -68,7 +75,7 @@ def compress(
         gradient: what to store; never modified.
         model: from `load_model`, as fp32 or fp64; for prior counts `load_tokenizer` is enough.
         config: all of it that a decoder needs stands in the archive.
-        options: change speed alone.
+        options: change speed alone; with backend ray, segments are encoded by actors and proven here.
         verify: "all" decodes everything and compares; "auto" does so up to 10,000 tokens and takes a seeded
             set of segments of that size beyond; "none" does not.
         on_progress: called after each segment.
@@ -85,24 +92,37 @@ def compress(
     coding = prepare(gradient, config)
     predictor = predictor_of(config.prior, model)
     check_tokenizer(coding, predictor.tokenizer)
-    recorder, encoded, stored, n_tokens, longest, done = CutRecorder(), [], [], [], 0, 0
-    for run in in_segments(_recorded(coding, predictor.tokenizer, config, recorder), config.segment):
-        segment = _encoded(coding, predictor, config, run, options, should_stop)
-        words = b"".join(np.ascontiguousarray(p.words).tobytes() for w in run for p in coding.values(w.pieces))
-        kept = StoredSegment(segment.exceptions, segment.payload, 0)
-        stored.append(StoredSegment(segment.exceptions, segment.payload, kept.check_of(words)))
-        encoded.append(segment)
-        n_tokens.append(segment.n_tokens)
-        longest = max(longest, *(len(w.ids) for w in run))
-        done += sum(w.n_parameters for w in run)
-        if on_progress is not None:
-            on_progress(ArchiveProgress("encode", done, coding.coded.n_parameters, sum(n_tokens)))
+    recorder, longest, done, n_done = CutRecorder(), 0, 0, 0
+    encoded: dict[int, EncodedSegment] = {}
+    stored: dict[int, StoredSegment] = {}
+    runs: dict[int, list[Window]] = {}
+
+    def tasks() -> Iterator[EncodeTask]:
+        for task, runs[task.index] in encode_tasks(coding, predictor.tokenizer, config, options, recorder):
+            yield task
+
+    elsewhere = partial(predictor_elsewhere, config.prior, *named_model(model, config))
+    with open_runner(predictor, elsewhere, options) as runner:
+        for step in runner(encode_task, tasks(), should_stop):
+            for segment in step.found:
+                run = runs.pop(step.index)
+                kept = StoredSegment(segment.exceptions, segment.payload, 0)
+                check = kept.check_of(segment_words(coding, run))
+                stored[step.index] = StoredSegment(segment.exceptions, segment.payload, check)
+                encoded[step.index] = segment
+                longest = max(longest, *(len(w.ids) for w in run))
+                done, n_done = done + sum(w.n_parameters for w in run), n_done + segment.n_tokens
+                if on_progress is not None:
+                    on_progress(ArchiveProgress("encode", done, coding.coded.n_parameters, n_done))
+    segments = [encoded[i] for i in sorted(encoded)]
+    n_tokens = [segment.n_tokens for segment in segments]
     name = config.model if isinstance(model, TextTokenizer) else model.id
-    archive = write_container(_header(coding, name, predictor, config, recorder, longest, model), stored)
+    header = _header(coding, name, predictor, config, recorder, longest, model)
+    archive = write_container(header, [stored[i] for i in sorted(stored)])
     chosen = segments_to_verify(n_tokens, verify, config.seed)
     if chosen:
         prove(archive, coding, predictor, chosen, options, on_progress, should_stop)
-    report = compress_report(archive, coding, encoded, verify, [n_tokens[i] for i in chosen])
+    report = compress_report(archive, coding, segments, verify, [n_tokens[i] for i in chosen])
     return CompressResult(archive, report)
 
 
@@ -201,31 +221,6 @@ def _check_config(config: CodecConfig, model: LanguageModel | TextTokenizer, ver
         )
     if config.segment > MAX_SEGMENT:
         raise InvalidSetting(f"segment {config.segment}: choose 1 to {MAX_SEGMENT} windows in step")
-
-
-def _recorded(coding: Coding, tokenizer: TextTokenizer, config: CodecConfig, recorder: CutRecorder) -> Iterator[Window]:
-    """All windows, in order, while the recorder takes down how each block was cut."""
-    for number in range(len(coding.blocks)):
-        windows = list(coding.windows([number], tokenizer, config.context_window))
-        recorder.add(coding.blocks[number], [w.pieces for w in windows])
-        yield from windows
-
-
-def _encoded(
-    coding: Coding,
-    predictor: Predictor,
-    config: CodecConfig,
-    run: Sequence[Window],
-    options: RunOptions,
-    should_stop: ShouldStop | None,
-) -> EncodedSegment:
-    """One segment, with a fresh prior."""
-    serializer = coding.serializers[run[0].dtype.name]
-    support = predictor.tokenizer.support(serializer.alphabet_bytes if config.support == "alphabet" else None)
-    places = [[v.spec for v in coding.values(w.pieces)] for w in run]
-    prior = step_prior(config.prior, serializer, places, predictor.tokenizer.token_bytes(support))
-    texts, ids = [w.text for w in run], [w.ids for w in run]
-    return encode_segment(prior, predictor.scorer, ids, texts, support, 2.0**-GUARD_EXPONENT, options, should_stop)
 
 
 def _header(

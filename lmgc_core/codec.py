@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
+from lmgc_core.backend import name_elsewhere, open_runner, same_model
 from lmgc_core.blocks import sample_blocks
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
@@ -18,6 +21,7 @@ from lmgc_core.language_model import LanguageModel
 from lmgc_core.plan import Coding, check_tokenizer, prepare
 from lmgc_core.prediction import first_look, predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
+from lmgc_core.runner import Runner
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions, check_context_window
 
 
@@ -51,6 +55,7 @@ def measure(
     on_progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     look_first: bool = True,
+    runner: Runner | None = None,
 ) -> Report:
     """The bits of a seeded sample of blocks, token by token, cell by cell.
 
@@ -64,6 +69,7 @@ def measure(
         on_progress: called after each batch, and before the first with a short beginning of the first window.
         look_first: whether to score that short beginning; only for who shows partial reports.
         should_stop: asked between batches; True ends the run.
+        runner: where to score, from `measuring_runner`, for several runs in a row; opened by the options if not given.
 
     Raises:
         InvalidSetting: a setting that does not fit the gradient or the model.
@@ -108,10 +114,21 @@ def measure(
         results[0] = look
         tell(0)
         del results[0]
-    for result in predicted(coding, windows, remainders, model, config, options, should_stop):
-        results[result.window.index] = result
-        tell(len(results))
+    with nullcontext(runner) if runner is not None else measuring_runner(model, options) as run:
+        for result in predicted(coding, windows, remainders, model, config, options, run, should_stop):
+            results[result.window.index] = result
+            tell(len(results))
     return report()
+
+
+def measuring_runner(model: LanguageModel, options: RunOptions) -> AbstractContextManager[Runner]:
+    """Where windows are scored: in this process, or on a cluster whose actors load the same model.
+
+    Raises:
+        LmgcError: when the cluster cannot be used.
+    """
+    elsewhere = partial(same_model, name_elsewhere(model.id), model.fingerprint)
+    return open_runner(model, elsewhere, replace(options, dtype=model.dtype))
 
 
 def check_limit(limit: int) -> None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lmgc_core.baselines import BaselineResult, run_baselines
 from lmgc_core.blocks import Estimate, estimate_rate
-from lmgc_core.codec import Progress, measure
+from lmgc_core.codec import Progress, measure, measuring_runner
 from lmgc_core.controls import ALARM_RATE, CONTROLS
 from lmgc_core.errors import Cancelled, LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.report import Report
+from lmgc_core.runner import Runner
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions
 from lmgc_core.transforms import transform_gradient
 
@@ -150,7 +152,9 @@ def compare(
         return changed
 
     shared = {without_prior(c): n for n, c in enumerate(configs) if c.prior == "mix"}
+    opened = ExitStack()
     try:
+        runner = opened.enter_context(measuring_runner(model, options or RunOptions()))
         for number, config in sorted(enumerate(configs), key=lambda item: item[1].prior == "llm"):
 
             def progress(now: Progress, number: int = number) -> None:
@@ -172,6 +176,7 @@ def compare(
                         on_progress=progress,
                         should_stop=should_stop,
                         look_first=False,
+                        runner=runner,
                     )
             except Cancelled:
                 raise
@@ -187,8 +192,9 @@ def compare(
         for name in CONTROLS:
             if best is None:
                 break
+            settings = best.report.coding.config
             try:
-                control = run_control(name, gradient, model, best.report.coding.config, seed, options, should_stop)
+                control = run_control(name, gradient, model, settings, seed, options, should_stop, runner)
             except Cancelled:
                 raise
             except LmgcError:  # the rows are measured; a control that does not fit their settings has no rate
@@ -196,6 +202,8 @@ def compare(
             found = publish(replace(found, controls=(*found.controls, control)))
     except Cancelled:
         return publish(replace(found, stopped=True))
+    finally:
+        opened.close()
     return found
 
 
@@ -271,12 +279,15 @@ def run_control(
     seed: int | None = None,
     options: RunOptions | None = None,
     should_stop: Callable[[], bool] | None = None,
+    runner: Runner | None = None,
 ) -> Control:
     """One null control on a few blocks: what the lossy step would leave, replaced, and held against its own bits."""
     coded = transform_gradient(config.transform, gradient, seed=config.seed).coded
     null = CONTROLS[name](coded, config.seed if seed is None else seed)
     exact = replace(config, transform="none")
-    report = measure(null, model, exact, limit=CONTROL_LIMIT, seed=seed, options=options, should_stop=should_stop)
+    report = measure(
+        null, model, exact, limit=CONTROL_LIMIT, seed=seed, options=options, should_stop=should_stop, runner=runner
+    )
     rate = report.totals.compression_rate
     return Control(name, rate, name == "random_bits" and rate is not None and rate < ALARM_RATE)
 

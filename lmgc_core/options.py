@@ -18,7 +18,7 @@ from lmgc_core.settings import (
 )
 
 CODEC_FIELDS = (*SERIALIZATION_FIELDS, "model", "context_window", "support", "prior", "segment", "transform", "seed")
-RUN_FIELDS = ("batch_size", "threads", "device", "dtype")
+RUN_FIELDS = ("batch_size", "threads", "device", "dtype", "backend", "address", "actors")
 FILE_FIELDS = ("raw_dtype", "raw_byte_order", "raw_offset", "tensors", "max_bytes")
 
 
@@ -94,14 +94,24 @@ def list_of(one: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return parse
 
 
-def add_run_options(parser: argparse.ArgumentParser, precision: bool) -> None:
-    """RUN options: how the work is done."""
+def add_run_options(parser: argparse.ArgumentParser, precision: bool, spreads: bool = False) -> None:
+    """RUN options: how the work is done; `spreads` adds those of a cluster."""
     group = parser.add_argument_group("run")
     group.add_argument("--batch-size", type=count_or_auto, default="auto", metavar="N", help="windows in one pass")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="0: the library's choice")
     group.add_argument("--device", default="auto")
     if precision:
         group.add_argument("--dtype", choices=CHOICES["dtype"], default="fp32", help="the model's precision")
+    if spreads:
+        group.add_argument(
+            "--backend", choices=CHOICES["backend"], default="local", help="this process, or actors of a Ray cluster"
+        )
+        group.add_argument(
+            "--address", default="", metavar="HOST:PORT", help="of a Ray cluster; auto: the running one (starts one)"
+        )
+        group.add_argument(
+            "--actors", type=count_or_auto, default="auto", metavar="N", help="most actors, each with a model (auto)"
+        )
 
 
 def add_sample_options(parser: argparse.ArgumentParser, default: int | None = DEFAULT_LIMIT) -> None:

@@ -8,24 +8,27 @@ are there, and with the mixture's when its segment closes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from lmgc_core.errors import Cancelled, InvalidSetting
+from lmgc_core.errors import InvalidSetting
 from lmgc_core.guarded_rounding import round_to_bins
 from lmgc_core.language_model import LanguageModel, WindowScores
 from lmgc_core.plan import Coding, Window, segments
 from lmgc_core.priors import make_prior, run_segment
 from lmgc_core.remainder import remainder_model
 from lmgc_core.report import WindowResult
+from lmgc_core.runner import Runner, ShouldStop
 from lmgc_core.segment_bins import SegmentBins
-from lmgc_core.settings import CodecConfig, RunOptions
+from lmgc_core.serialization import PieceSpec, Serializer
+from lmgc_core.settings import CodecConfig, PriorKind, RunOptions
 
 FIRST_LOOK_TOKENS = 128
+TokenIds = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,103 @@ class Remainder:
     header_bits: float
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """What one segment needs beside the model to be measured, in a form that travels.
+
+    Attributes:
+        index: among the segments of the run.
+        ids: tokens of each window.
+        serializer: of the segment's dtype.
+        places: the pieces of each window; what counting looks at.
+        alphabet: bytes that texts are made of; None for the full vocabulary.
+        prior: who predicts.
+        batch_size: windows in a pass, or "auto".
+        first_batch: windows in the first pass; 0 for no special first one.
+    """
+
+    index: int
+    ids: tuple[TokenIds, ...]
+    serializer: Serializer
+    places: tuple[tuple[PieceSpec, ...], ...]
+    alphabet: frozenset[int] | None
+    prior: PriorKind
+    batch_size: int | Literal["auto"]
+    first_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One window of a task.
+
+    Attributes:
+        place: the window's, in its segment.
+        scores: the model's.
+        prior_bits: of each token by the prior, where that is not the model alone; None as long as it is not known.
+    """
+
+    place: int
+    scores: WindowScores
+    prior_bits: npt.NDArray[np.float64] | None = None
+
+
+def score_segment(model: LanguageModel, task: SegmentTask, should_stop: ShouldStop | None) -> Iterator[Scored]:
+    """The windows of a segment as they are there; a mixed one twice, see the module.
+
+    Raises:
+        UnsupportedInput: when the distributions fit neither in memory nor in a temporary file.
+        Cancelled: when asked to stop.
+    """
+    support = model.tokenizer.support(task.alphabet)
+    found: dict[int, Scored] = {}
+    bins = SegmentBins([len(ids) for ids in task.ids], len(support)) if task.prior == "mix" else None
+    if task.prior != "counts":
+        # The same passes with and without the mixture, so that its rows and the model's own agree to the bit.
+        for score in model.score(
+            task.ids,
+            support,
+            batch_size=task.batch_size,
+            first_batch=task.first_batch,
+            whole_support=bins is not None,
+            should_stop=should_stop,
+        ):
+            found[score.index] = Scored(score.index, replace(score, support_bits=None))
+            if bins is not None:
+                bins.put(score.index, 0, _bins(score))
+            yield found[score.index]
+        if task.prior == "llm":
+            return
+    else:
+        found = {i: Scored(i, unasked(i, len(ids))) for i, ids in enumerate(task.ids)}
+    prior = make_prior(task.prior, task.serializer, task.places, model.tokenizer.token_bytes(support))
+    tokens = [np.searchsorted(support, ids) for ids in task.ids]
+    bits = run_segment(prior, None if bins is None else bins.logs, tokens)
+    for place in range(len(task.ids)):
+        yield replace(found[place], prior_bits=bits[place])
+
+
+def segment_tasks(
+    coding: Coding, windows: Sequence[Window], config: CodecConfig, options: RunOptions
+) -> Iterator[tuple[SegmentTask, tuple[Window, ...]]]:
+    """The segments of a run with their windows, dtype by dtype since the support depends on the alphabet."""
+    index = 0
+    for name in dict.fromkeys(w.dtype.name for w in windows):
+        serializer = coding.serializers[name]
+        for number, run in enumerate(segments([w for w in windows if w.dtype.name == name], config.segment)):
+            task = SegmentTask(
+                index,
+                tuple(w.ids for w in run),
+                serializer,
+                tuple(tuple(v.spec for v in coding.values(w.pieces)) for w in run),
+                serializer.alphabet_bytes if config.support == "alphabet" else None,
+                config.prior,
+                options.batch_size,
+                1 if number == 0 else 0,
+            )
+            yield task, run
+            index += 1
+
+
 def predicted(
     coding: Coding,
     windows: Sequence[Window],
@@ -43,53 +143,26 @@ def predicted(
     model: LanguageModel,
     config: CodecConfig,
     options: RunOptions,
-    should_stop: Callable[[], bool] | None,
+    run: Runner,
+    should_stop: ShouldStop | None,
 ) -> Iterator[WindowResult]:
-    """Window results as they are there, dtype by dtype since the support depends on the alphabet.
+    """Window results as they are there.
 
     Raises:
         UnsupportedInput: when a segment's distributions fit neither in memory nor in a temporary file.
         Cancelled: when asked to stop.
     """
-    for name in dict.fromkeys(w.dtype.name for w in windows):
-        own = [w for w in windows if w.dtype.name == name]
-        alphabet = coding.serializers[name].alphabet_bytes if config.support == "alphabet" else None
-        support = model.tokenizer.support(alphabet)
-        token_bytes = model.tokenizer.token_bytes(support)
-        for number, run in enumerate(segments(own, config.segment)):
-            if should_stop is not None and should_stop():
-                raise Cancelled("stopped; the windows that are done are kept")
-            found: dict[int, WindowResult] = {}
-            bins = SegmentBins([len(w.ids) for w in run], len(support)) if config.prior == "mix" else None
-            if config.prior != "counts":
-                # The same passes with and without the mixture, so that its rows and the model's own agree to the bit.
-                for score in model.score(
-                    [w.ids for w in run],
-                    support,
-                    batch_size=options.batch_size,
-                    first_batch=1 if number == 0 else 0,
-                    whole_support=bins is not None,
-                    should_stop=should_stop,
-                ):
-                    found[score.index] = _result(run[score.index], score, model, remainders)
-                    if bins is not None:
-                        bins.put(score.index, 0, _bins(score))
-                    yield found[score.index]
-                if config.prior == "llm":
-                    continue
-            else:
-                found = {i: _result(w, unasked(i, len(w.ids)), model, remainders) for i, w in enumerate(run)}
-            prior = make_prior(
-                config.prior,
-                coding.serializers[name],
-                [[v.spec for v in coding.values(w.pieces)] for w in run],
-                token_bytes,
-            )
-            bits = run_segment(
-                prior, None if bins is None else bins.logs, [np.searchsorted(support, w.ids) for w in run]
-            )
-            for i in range(len(run)):
-                yield replace(found[i], surprisal_bits=bits[i])
+    own: dict[int, tuple[Window, ...]] = {}
+
+    def tasks() -> Iterator[SegmentTask]:
+        for task, own[task.index] in segment_tasks(coding, windows, config, options):
+            yield task
+
+    for step in run(score_segment, tasks(), should_stop):
+        for scored in step.found:
+            yield _result(own[step.index][scored.place], scored, model, remainders)
+        if step.finished:
+            del own[step.index]
 
 
 def first_look(
@@ -104,7 +177,7 @@ def first_look(
     short = next(coding.windows([window.block], model.tokenizer, FIRST_LOOK_TOKENS))
     alphabet = coding.serializers[short.dtype.name].alphabet_bytes if config.support == "alphabet" else None
     (score,) = model.score([short.ids], model.tokenizer.support(alphabet), batch_size=options.batch_size)
-    return _result(short, score, model, remainder_bits([short], config.segment))
+    return _result(short, Scored(0, score), model, remainder_bits([short], config.segment))
 
 
 def _bins(score: WindowScores) -> npt.NDArray[np.int16]:
@@ -128,14 +201,15 @@ def unasked(index: int, n_tokens: int) -> WindowScores:
     )
 
 
-def _result(window: Window, score: WindowScores, model: LanguageModel, remainders: Sequence[Remainder]) -> WindowResult:
+def _result(window: Window, scored: Scored, model: LanguageModel, remainders: Sequence[Remainder]) -> WindowResult:
+    score = scored.scores
     pieces = model.tokenizer.token_bytes(window.ids)
     remainder = remainders[window.index]
     return WindowResult(
         window=window,
         token_bytes=np.array([len(p) for p in pieces], np.int64),
         token_texts=tuple(p.decode("utf-8", "backslashreplace") for p in pieces),
-        surprisal_bits=score.surprisal_bits,
+        surprisal_bits=score.surprisal_bits if scored.prior_bits is None else scored.prior_bits,
         llm_surprisal_bits=score.surprisal_bits,
         entropy_bits=score.entropy_bits,
         rank=score.rank,

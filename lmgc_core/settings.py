@@ -22,6 +22,7 @@ SupportKind = Literal["alphabet", "full"]
 PriorKind = Literal["llm", "counts", "mix"]
 Precision = Literal["fp32", "int8", "bf16", "fp64"]
 Preset = Literal["none", "paper", "lean", "best"]
+Backend = Literal["local", "ray"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "planes": get_args(Planes),
@@ -32,6 +33,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "prior": get_args(PriorKind),
     "preset": get_args(Preset),
     "dtype": get_args(Precision),
+    "backend": get_args(Backend),
 }
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -169,17 +171,27 @@ class RunOptions:
         threads: 0 leaves the library's own choice.
         device: "auto", "cpu", "cuda" ...
         dtype: the model's precision while measuring (archives always use fp64).
+        backend: "local" is this process; "ray" spreads segments over actors of a Ray cluster.
+        address: of a running cluster, "auto" for the one found; "" starts one on this machine for the run's time.
+        actors: most actors, each with a model of its own; "auto" is as many as the cluster has room for.
     """
 
     batch_size: int | Literal["auto"] = "auto"
     threads: int = 0
     device: str = "auto"
     dtype: Precision = "fp32"
+    backend: Backend = "local"
+    address: str = ""
+    actors: int | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype)
+        check_choice("backend", self.backend)
         check_count("batch_size", self.batch_size, auto=True, low=1)
         check_count("threads", self.threads, auto=False)
+        check_count("actors", self.actors, auto=True, low=1)
+        if self.address and self.backend != "ray":
+            raise InvalidSetting(f"address {self.address!r} is a Ray cluster's; choose backend ray with it")
 
 
 def check_context_window(context_window: int, most: int, model: str) -> None:

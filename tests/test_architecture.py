@@ -12,10 +12,22 @@ import pytest
 ROOT = Path(__file__).parent.parent
 CORE = sorted((ROOT / "lmgc_core").rglob("*.py"))
 APP = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py"))]
-HEAVY = {"torch", "transformers", "pandas", "pyarrow", "sklearn", "ml_dtypes", "safetensors", "tokenizers", "scipy"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "pandas",
+    "pyarrow",
+    "sklearn",
+    "ml_dtypes",
+    "safetensors",
+    "tokenizers",
+    "scipy",
+    "ray",
+}
 HOMES = {
     "constriction": ("lmgc_core/coder.py", "lmgc_core/baselines/planes.py"),
     "transformers": ("lmgc_core/language_model/",),
+    "ray": ("lmgc_core/ray_pool.py",),
     "plotly": ("pages/ui/",),
     "streamlit": ("app.py", "pages/"),
 }
@@ -29,11 +41,13 @@ ROWS = [
         "punctuation", "text_reader", "serialization", "blocks", "remainder",
         "language_model", "coder", "guarded_rounding", "exact_scoring", "byte_fields", "baselines",
     ],
-    ["plan", "accounting", "question"],
+    ["runner"],
+    ["ray_pool"],
+    ["backend", "plan", "accounting", "question"],
     ["remainder_coding", "exception_lists", "step_frequencies", "segment_bins"],
     ["archive_plan", "segment_encoding", "segment_decoding", "archive_header"],
     ["container", "archive_model"],
-    ["archive_decoding"],
+    ["archive_decoding", "archive_segments"],
     ["archive_proof"],
     ["archive_report"],
     ["token_efficiency", "cells", "groups"],
