@@ -98,7 +98,8 @@ def compress(
     runs: dict[int, list[Window]] = {}
 
     def tasks() -> Iterator[EncodeTask]:
-        for task, runs[task.index] in encode_tasks(coding, predictor.tokenizer, config, options, recorder):
+        found = encode_tasks(coding, predictor.tokenizer, config, GUARD_EXPONENT, options, recorder)
+        for task, runs[task.index] in found:
             yield task
 
     elsewhere = partial(predictor_elsewhere, config.prior, *named_model(model, config))

@@ -16,7 +16,6 @@ from lmgc_core.archive_model import Predictor, predictor_of
 from lmgc_core.archive_plan import CutRecorder, in_segments
 from lmgc_core.backend import name_elsewhere, same_model
 from lmgc_core.errors import ModelUnavailable
-from lmgc_core.guarded_rounding import GUARD_EXPONENT
 from lmgc_core.language_model import LanguageModel, TextTokenizer, load_tokenizer
 from lmgc_core.plan import Coding, Window
 from lmgc_core.runner import ShouldStop
@@ -36,6 +35,7 @@ class EncodeTask:
         serializer: of the segment's dtype.
         alphabet: bytes that texts are made of; None for the full vocabulary.
         prior: who predicts.
+        guard_exponent: the guard is 2 to the minus that, in bits.
         options: how many windows go through the model together.
     """
 
@@ -46,6 +46,7 @@ class EncodeTask:
     serializer: Serializer
     alphabet: frozenset[int] | None
     prior: PriorKind
+    guard_exponent: int
     options: RunOptions
 
 
@@ -55,12 +56,17 @@ def encode_task(predictor: Predictor, task: EncodeTask, should_stop: ShouldStop 
     prior = step_prior(
         task.prior, task.serializer, [list(p) for p in task.places], predictor.tokenizer.token_bytes(support)
     )
-    guard = 2.0**-GUARD_EXPONENT
+    guard = 2.0**-task.guard_exponent
     yield encode_segment(prior, predictor.scorer, task.ids, task.texts, support, guard, task.options, should_stop)
 
 
 def encode_tasks(
-    coding: Coding, tokenizer: TextTokenizer, config: CodecConfig, options: RunOptions, recorder: CutRecorder
+    coding: Coding,
+    tokenizer: TextTokenizer,
+    config: CodecConfig,
+    guard_exponent: int,
+    options: RunOptions,
+    recorder: CutRecorder,
 ) -> Iterator[tuple[EncodeTask, list[Window]]]:
     """Every segment with its windows, in order, while the recorder takes down how each block was cut."""
     windows = _recorded(coding, tokenizer, config, recorder)
@@ -74,6 +80,7 @@ def encode_tasks(
             serializer,
             serializer.alphabet_bytes if config.support == "alphabet" else None,
             config.prior,
+            guard_exponent,
             options,
         )
         yield task, run

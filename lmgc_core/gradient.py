@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.errors import InvalidSetting, UnsupportedInput
+from lmgc_core.word_pieces import word_pieces
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 Kind = Literal["float", "int", "uint", "bool"]
@@ -179,7 +180,10 @@ class Tensor:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the little-endian C-order bytes, hex."""
-        return hashlib.sha256(np.ascontiguousarray(self.words).data).hexdigest()
+        state = hashlib.sha256()
+        for piece in word_pieces(self.words):
+            state.update(piece.data)
+        return state.hexdigest()
 
 
 def tensor_from_array(name: str, array: Any) -> Tensor:
@@ -284,7 +288,8 @@ class Gradient:
         """SHA-256 over the tensors' bytes in the order of their names, hex."""
         state = hashlib.sha256()
         for tensor in sorted(self.tensors, key=lambda t: t.name):
-            state.update(np.ascontiguousarray(tensor.words).data)
+            for piece in word_pieces(tensor.words):
+                state.update(piece.data)
         return state.hexdigest()
 
     @cached_property

@@ -22,6 +22,7 @@ from lmgc_core.cells import CellNumbers, Quantity, parameter_entropy, parameter_
 from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.plan import Coding, Window
 from lmgc_core.transforms import ErrorReport, measure_error
+from lmgc_core.word_pieces import word_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -514,10 +515,10 @@ def describe_input(gradient: Gradient) -> dict[str, Any]:
 
 def n_zeros(tensor: Tensor) -> int:
     """Values that are +0 or -0."""
-    if tensor.dtype.sign_bits == 0:
-        return int(np.count_nonzero(tensor.words == 0))
-    magnitude = tensor.words & tensor.dtype.word.type((1 << (tensor.dtype.bits - 1)) - 1)
-    return int(np.count_nonzero(magnitude == 0))
+    mask = (1 << (tensor.dtype.bits - bool(tensor.dtype.sign_bits))) - 1
+    return sum(
+        int(np.count_nonzero((piece & tensor.dtype.word.type(mask)) == 0)) for piece in word_pieces(tensor.words)
+    )
 
 
 def n_nonfinite(tensor: Tensor) -> int:
@@ -525,7 +526,9 @@ def n_nonfinite(tensor: Tensor) -> int:
     if tensor.dtype.kind != "float":
         return 0
     with np.errstate(all="ignore"):
-        return int(np.count_nonzero(~np.isfinite(tensor.array)))
+        return sum(
+            int(np.count_nonzero(~np.isfinite(piece.view(tensor.dtype.numpy)))) for piece in word_pieces(tensor.words)
+        )
 
 
 def _finite(value: Any) -> Any:

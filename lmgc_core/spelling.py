@@ -29,6 +29,7 @@ from lmgc_core import float_text
 from lmgc_core.errors import CorruptContainer, InvalidSetting
 from lmgc_core.gradient import DType, Words, exponent_field
 from lmgc_core.layout import Layout
+from lmgc_core.word_pieces import word_pieces
 
 ESCAPE = "~"
 _HEX_DIGITS = frozenset("0123456789abcdef")
@@ -62,8 +63,11 @@ def reference_of(words: Words, dtype: DType) -> int:
     """
     if dtype.kind != "float" or len(words) == 0:
         return 0
-    finite = float_text.is_finite(words, dtype)
-    return int(exponent_field(words[finite], dtype).max(initial=0))
+    largest = 0
+    for piece in word_pieces(words):
+        finite = piece[float_text.is_finite(piece, dtype)]
+        largest = max(largest, int(exponent_field(finite, dtype).max(initial=0)))
+    return largest
 
 
 # How the one symbol of a table is spelled: (symbol, width, exponent_bits, reference) -> text.

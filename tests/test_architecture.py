@@ -33,7 +33,7 @@ HOMES = {
 }
 # The order of design: a module imports only from its own row or from rows above it.
 ROWS = [
-    ["errors", "whole_file", "wording"],
+    ["errors", "whole_file", "wording", "word_pieces"],
     ["gradient", "settings"],
     ["slices"],
     [

@@ -35,6 +35,7 @@ def test_without_ray_a_command_says_so_in_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     line = ["--model", str(tiny_folder("tiny_llama")), "--limit", "1", "--backend", "ray"]
+    capsys.readouterr()
     assert main(["measure", str(sample_path("convnet_mnist_step60")), *line]) == 2
     out, err = capsys.readouterr()
     assert out == ""
