@@ -7,7 +7,7 @@ import streamlit as st
 from lmgc_core.errors import LmgcError
 from lmgc_core.gradient import Gradient
 from lmgc_core.settings import CodecConfig, RunOptions
-from pages.ui import before, data, forms, headline, slicing, sources, state
+from pages.ui import before, data, forms, headline, kept_runs, slicing, sources, state
 from pages.ui.data import Loaded
 from pages.ui.following import follow
 from pages.ui.format import count, plain
@@ -71,9 +71,9 @@ def show_results(subject: Measured | None, whole: Gradient, gradient: Gradient, 
     """The run on the screen, polled while it is active; the empty state if there is none."""
     manager = data.jobs()
     wanted = job_id("measure", subject.facts) if subject else None
-    shown: JobView | None = manager.get(wanted)
+    shown: JobView | None = kept_runs.job_of_question(subject) if subject else None
     if shown is None:
-        older = manager.get(state.current_job(state.RUN))
+        older = kept_runs.job_of_run(state.current_job(state.RUN))
         if (
             older is not None
             and isinstance(older.subject, Measured)
@@ -84,6 +84,7 @@ def show_results(subject: Measured | None, whole: Gradient, gradient: Gradient, 
         show_empty(whole, gradient, config)
         return
     state.set_job(state.RUN, shown.id)
+    kept_runs.see(shown, subject.title if subject else shown.subject.title)
     baselines = submit_baselines(manager, shown.subject.gradient) if shown.phase == "done" else None
     is_older = shown.id != wanted
     follow(manager, shown, lambda job, found: show_run(manager, job, found, is_older), baselines)

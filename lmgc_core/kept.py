@@ -59,7 +59,7 @@ def load_or_measure(
     """
     notes: list[str] = []
     if not again:
-        found = load_kept(question, notes.append)
+        found = find_kept(question, notes.append)
         if found is not None:
             return Answer(found[1], question.id, found[0].made_at)
     report = measure(
@@ -76,7 +76,7 @@ def load_or_measure(
     return Answer(report, question.id, None, " ".join(dict.fromkeys(notes)))
 
 
-def load_kept(question: Question, tell: Callable[[str], None] | None = None) -> tuple[KeptRun, Report] | None:
+def find_kept(question: Question, tell: Callable[[str], None] | None = None) -> tuple[KeptRun, Report] | None:
     """The kept answer; None where there is none, `tell` being given the line where one could not be read."""
     try:
         return RunStore().find(question, lambda: known_fingerprint(question.config.model))

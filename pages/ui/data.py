@@ -147,9 +147,9 @@ def unpacked(job: str | None) -> Loaded | None:
 
 def loaded_from_run(run: str | None) -> Loaded | None:
     """The gradient of a run that this server still keeps, for an address whose file is not in this session."""
-    job = jobs().get(run)
-    subject = job.subject if job else None
-    return Loaded(subject.gradient, "run", subject.title) if hasattr(subject, "gradient") else None
+    from pages.ui.kept_runs import loaded_of_run
+
+    return loaded_of_run(run)
 
 
 @st.cache_data(show_spinner=False, max_entries=32)
@@ -251,7 +251,9 @@ def preview(identity: str, _gradient: Gradient, settings: str, _config: CodecCon
 
 
 def top_texts(model: str, ids: np.ndarray) -> list[str]:
-    """The texts of some token ids."""
+    """The texts of some token ids; their numbers where the model is no longer here to tell."""
+    if not model_is_here(model):
+        return [f"#{i}" for i in np.asarray(ids).tolist()]
     reader = tokenizer(model)
     return [b.decode("utf-8", "backslashreplace") for b in reader.token_bytes(np.asarray(ids, np.int32))]
 

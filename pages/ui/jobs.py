@@ -7,8 +7,6 @@ What a job had published before it was cancelled or failed stays readable as `pa
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import threading
 import time
@@ -19,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lmgc_core.errors import Cancelled, LmgcError
+from lmgc_core.question import question_id
 
 Phase = Literal["waiting", "running", "done", "cancelled", "failed", "broken"]
 ACTIVE: frozenset[Phase] = frozenset({"waiting", "running"})
@@ -37,6 +36,7 @@ class JobView:
         phase: "broken" is a bug, "failed" an expected failure whose line is `error`.
         subject: what the work was given (a gradient and its settings), kept so that an address alone can show it.
         note: what it is doing now, in a few words.
+        warning: a line that stays with the result, e.g. that it was not kept.
         fraction: done, 0 to 1, or None while that is unknown.
         partial: the last thing published; `result` once done.
         version: grows with every change, so that a view knows whether to redraw.
@@ -48,6 +48,7 @@ class JobView:
     phase: Phase
     subject: Any = None
     note: str = ""
+    warning: str = ""
     fraction: float | None = None
     partial: Any = None
     result: Any = None
@@ -92,6 +93,10 @@ class JobContext:
         """A result so far, complete in itself; it stays if the job is cancelled."""
         self._manager._update(self._id, partial=partial)
 
+    def warn(self, line: str) -> None:
+        """Leaves a line that stays with the result."""
+        self._manager._update(self._id, warning=line)
+
     def should_stop(self) -> bool:
         """Whether the job was asked to end; to be asked between batches."""
         return self._stop.is_set()
@@ -118,8 +123,7 @@ def job_id(kind: str, facts: Mapping[str, Any]) -> str:
     >>> job_id("measure", {"limit": 8}) == job_id("measure", {"limit": 8})
     True
     """
-    text = json.dumps([kind, facts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return question_id(kind, facts)
 
 
 class JobManager:
@@ -152,6 +156,25 @@ class JobManager:
                 self._worker.start()
             self._lock.notify_all()
             return view
+
+    def adopt(self, key: str, kind: str, subject: Any, result: Any, finished_at: float) -> JobView:
+        """Takes in a result that was computed before, as if the work had been done here; never replaces a job."""
+        with self._lock:
+            if key not in self._entries:
+                view = JobView(
+                    key, kind, "done", subject, "done", fraction=1.0, partial=result, result=result,
+                    submitted_at=finished_at, finished_at=finished_at,
+                )  # fmt: skip
+                self._entries[key] = _Entry(view, _done)
+                self._evict()
+            return self._entries[key].view
+
+    def forget(self, key: str) -> None:
+        """Lets go of a job that is not active; nothing happens to an active one."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and not entry.view.active:
+                del self._entries[key]
 
     def get(self, key: str | None) -> JobView | None:
         """The job of that id as it is now; None if there is none (any more)."""
@@ -199,7 +222,7 @@ class JobManager:
         self._lock.notify_all()
 
     def _evict(self) -> None:
-        idle = [k for k, e in self._entries.items() if not e.view.active]
+        idle = [k for k, e in list(self._entries.items())[:-1] if not e.view.active]
         for key in idle[: max(0, len(self._entries) - self._capacity)]:
             del self._entries[key]
 

@@ -116,6 +116,8 @@ def _show_done(manager: JobManager, job: JobView, subject: Measured, report: Rep
         f"{sample}, {plain(report.model.id)} ({report.model.dtype} on {report.model.device}), "
         f"{duration(report.seconds)}, {ended}"
     )
+    if job.warning:
+        st.warning(plain(job.warning))
     if report.complete:
         return
     seconds = report.seconds * len(report.coding.blocks) / max(len(report.sampled_blocks), 1)

@@ -33,7 +33,9 @@ def gradient_form() -> Loaded | None:
         options.append("made here")
     if data.unpacked(state.current_job(state.UNPACKED)):
         options.append("archive")
-    source = forms.choice("Where from", options, state.SOURCE, hide_label=True)
+    if "run" in (state.get(state.SOURCE), st.query_params.get(state.SOURCE)):
+        options.append("run")
+    source = forms.choice("Where from", options, state.SOURCE, names={"run": "kept run"}, hide_label=True)
     try:
         fresh = FROM[source]()
     except LmgcError as error:
@@ -155,6 +157,16 @@ def _from_archive() -> Loaded | None:
     return loaded
 
 
+def _from_run() -> Loaded | None:
+    run = state.current_job(state.RUN)
+    loaded = data.loaded_from_run(run)
+    if loaded is not None:
+        st.caption(plain(loaded.title))
+    elif run:
+        st.caption(f"The gradient of run {plain(run)} is not on this server.")
+    return loaded
+
+
 def _raw_dtype_form() -> str | None:
     chosen = st.selectbox(
         "If the file does not say its type",
@@ -173,4 +185,5 @@ FROM: dict[str, Callable[[], Loaded | None]] = {
     "path": _from_path,
     "made here": _from_training,
     "archive": _from_archive,
+    "run": _from_run,
 }

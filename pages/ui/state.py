@@ -48,6 +48,7 @@ SEED = "seed"
 
 # what is shown of a result
 RUN = "run"
+OWN_RUNS = "own_runs"  # titles of the runs that this session has seen, by id
 SHOWN = "shown"  # the tensor in the picture
 HISTOGRAM = "histogram"  # the tensor in the histograms before a run
 NEXT_LIMIT = "next_limit"  # set by a button, becomes LIMIT when the page runs again
@@ -143,6 +144,7 @@ DEFAULTS: dict[str, Any] = {
     LIMIT: DEFAULT_LIMIT,
     SEED: 0,
     RUN: None,
+    OWN_RUNS: {},
     QUANTITY: "llm",
     EXTENT: "sampled",
     AXES: None,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lmgc_core.gradient import Gradient
+from lmgc_core.question import Question
 from lmgc_core.settings import CodecConfig, RunOptions
 from pages.ui.format import count, duration, size
 from pages.ui.jobs import JobContext, JobManager, JobView, Work
@@ -36,10 +38,15 @@ class Measured:
     config: CodecConfig
     limit: int
 
+    @cached_property
+    def question(self) -> Question:
+        """What is asked; its id is the job's, and the kept run's."""
+        return Question(self.gradient, self.config, self.limit)
+
     @property
     def facts(self) -> Mapping[str, Any]:
         """What its result depends on."""
-        return {"gradient": self.gradient.identity, "config": self.config.to_dict(), "limit": self.limit}
+        return self.question.facts
 
 
 @dataclass(frozen=True)
@@ -123,14 +130,17 @@ def fetch_work(model: str) -> Work:
 
 
 def measure_work(subject: Measured, options: RunOptions) -> Work:
-    """Measures a sample of a gradient; partial reports are published window by window."""
+    """Measures a sample of a gradient, unless the result is kept; partial reports are published window by window."""
 
     def work(context: JobContext) -> Report:
-        from lmgc_core.codec import Progress, measure
+        from lmgc_core.codec import Progress
+        from lmgc_core.kept import load_or_measure
 
-        model = loaded_model(subject.config.model, options, context)
-        context.check()
-        context.say("serializing the sample", 0.0)
+        def load() -> LanguageModel:
+            model = loaded_model(subject.config.model, options, context)
+            context.check()
+            context.say("serializing the sample", 0.0)
+            return model
 
         def show(now: Progress) -> None:
             left = now.seconds / max(now.n_tokens_done, 1) * (now.n_tokens - now.n_tokens_done)
@@ -138,15 +148,17 @@ def measure_work(subject: Measured, options: RunOptions) -> Work:
             context.publish(now.partial)
             context.say(note, now.n_tokens_done / max(now.n_tokens, 1))
 
-        return measure(
-            subject.gradient,
-            model,
-            subject.config,
-            limit=subject.limit,
-            options=options,
+        found = load_or_measure(
+            replace(subject.question, options=options),
+            load,
+            title=subject.title,
+            source=subject.source,
             on_progress=show,
             should_stop=context.should_stop,
         )
+        if found.note:
+            context.warn(found.note)
+        return found.report
 
     return work
 
