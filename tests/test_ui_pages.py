@@ -31,6 +31,7 @@ QUESTIONS = {
     "pages/3_Generate.py": "What does a network learn by?",
     "pages/4_Archive.py": "Does it come back, bit for bit?",
     "pages/5_Learn.py": "What does it take to predict a gradient?",
+    "pages/6_Runs.py": "What has been measured here?",
 }
 PAGES = tuple(QUESTIONS)
 SECONDS = 120

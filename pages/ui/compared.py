@@ -345,7 +345,10 @@ def show_hand_over(found: Comparison, labels: Mapping[int, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Take the settings of", order, format_func=lambda n: labels[n], key=state.HANDED_OVER)
         config = next(r.report.coding.config for r in found.rows if r.number == chosen)
-        kept = {k: st.query_params.get_all(k) for k in (state.SOURCE, state.SAMPLE, state.TENSORS, state.TRAINING)}
+        kept = {
+            k: st.query_params.get_all(k)
+            for k in (state.SOURCE, state.SAMPLE, state.TENSORS, state.TRAINING, state.RUN)
+        }
         facts = {**{k: v for k, v in kept.items() if v}, **address_of(config)}
         link("app.py", "to Analyze", facts, "to Analyze: start app.py")
         link("pages/4_Archive.py", "to Archive", facts, "to Archive: start app.py")

@@ -182,7 +182,9 @@ def transform_form() -> str:
 
 def sample_form(n_blocks: int | None) -> tuple[int, int]:
     """How many blocks are scored (0 is all) and the seed that chooses them."""
-    options = [n for n in LIMITS if n and (n_blocks is None or n < n_blocks)]
+    given = st.query_params.get(state.LIMIT, "")
+    sizes = {*LIMITS, int(given)} if given.isdecimal() else set(LIMITS)
+    options = [n for n in sorted(sizes) if n and (n_blocks is None or n < n_blocks)]
     options.append(0)
 
     if state.get(state.NEXT_LIMIT) is not None:

@@ -24,6 +24,7 @@ PAGES = (
     ("pages/3_Generate.py", "Generate"),
     ("pages/4_Archive.py", "Archive"),
     ("pages/5_Learn.py", "Learn"),
+    ("pages/6_Runs.py", "Runs"),
 )
 
 _CSS = """

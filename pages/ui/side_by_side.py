@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from pages.ui import data, selection, state
+from pages.ui import data, kept_runs, selection, state
 from pages.ui.colour import colouring
 from pages.ui.format import count, number
 from pages.ui.strips import strip_of
@@ -27,7 +27,11 @@ def show_side_by_side(found: Comparison, labels: Mapping[int, str]) -> None:
     """The first sampled parameters under two settings; Analyze's runs on this server may stand beside a row too."""
     choices: dict[str, Report] = {labels[r.number]: r.report for r in found.sorted_rows}
     for job in data.jobs().finished("measure")[::-1]:
-        if isinstance(job.subject, Measured) and job.result is not None:
+        if (
+            isinstance(job.subject, Measured)
+            and job.result is not None
+            and kept_runs.may_list(job.id, job.subject.source)
+        ):
             name = f"run {job.id}: {job.subject.title}, {job.result.model.id}"
             choices.setdefault(name, job.result)
     if len(choices) < 2:
@@ -43,6 +47,14 @@ def show_side_by_side(found: Comparison, labels: Mapping[int, str]) -> None:
                 key=(state.LEFT, state.RIGHT)[side],
             )
             _show_side(chosen, choices[chosen], side)
+
+
+def show_sides(reports: Mapping[str, Report]) -> None:
+    """Two reports beside each other, the first parameters of each."""
+    for side, (column, (name, report)) in enumerate(zip(st.columns(2, gap="medium"), reports.items(), strict=True)):
+        with column:
+            st.text(name)
+            _show_side(name, report, side)
 
 
 def _show_side(name: str, report: Report, side: int) -> None:

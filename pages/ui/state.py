@@ -100,6 +100,15 @@ ARCHIVE_MODEL = "archive_model"  # with the archive's digest: the model to decod
 ARCHIVE_TENSORS = "archive_tensors"  # with the archive's digest: the tensors to decode
 UNPACKED = "unpacked"  # a decoding job's id
 
+# Runs
+RUNS_WORDS = "runs_words"
+RUNS_TITLES = "runs_titles"
+RUNS_MODELS = "runs_models"
+RUNS_PRESETS = "runs_presets"
+RUNS_TABLE = "runs_table"
+CHOSEN_RUNS = "chosen"
+DELETING = "deleting"  # ids of the runs whose deletion waits for a yes
+
 # Serialize
 VALUES = "values"
 VALUES_DTYPE = "values_dtype"
@@ -180,6 +189,12 @@ DEFAULTS: dict[str, Any] = {
     ARCHIVE_PATH: "",
     KEPT_ARCHIVE: None,
     UNPACKED: None,
+    RUNS_WORDS: "",
+    RUNS_TITLES: [],
+    RUNS_MODELS: [],
+    RUNS_PRESETS: [],
+    CHOSEN_RUNS: [],
+    DELETING: None,
     VALUES: "1.0 -0.5 0.001 -3.1e-4 0.0002 0 6.25e-5 -1.2e-3",
     VALUES_DTYPE: "float32",
     VALUES_FROM: "typed",
