@@ -110,7 +110,7 @@ def limit_text(row: KeptRun) -> str:
 
 @st.cache_data(show_spinner=False, ttl=60)
 def whole_samples() -> dict[tuple[str, int], str]:
-    """Names of the bundled samples by digest and number of parameters."""
+    """Titles of the bundled samples, as addresses name them, by digest and number of parameters."""
     from lmgc_core.samples import list_samples
 
-    return {(s.digest, s.n_parameters): s.name for s in list_samples()}
+    return {(s.digest, s.n_parameters): s.title for s in list_samples()}

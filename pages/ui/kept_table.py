@@ -124,16 +124,20 @@ def choose(rows: Sequence[KeptRun]) -> list[KeptRun]:
         placeholder="–",
         alt=f"Table of {counted(len(rows), 'kept run')}, the newest first",
     )
-    if any(run not in known for run in state.get(state.CHOSEN_RUNS)):
-        state.put(state.CHOSEN_RUNS, [run for run in state.get(state.CHOSEN_RUNS) if run in known])
+    if state.CHOSEN_RUNS not in st.session_state:
+        state.put(state.CHOSEN_RUNS, st.query_params.get(state.CHOSEN_RUNS, "").split(","))
+    state.put(state.CHOSEN_RUNS, [run for run in state.get(state.CHOSEN_RUNS) if run in known])
     chosen = st.multiselect(
         "Chosen",
         list(known),
         key=state.CHOSEN_RUNS,
         format_func=lambda run: label(known[run]) if run in known else run,
         placeholder="Tick rows of the table, or choose here: one to open it, two to compare them",
-        bind="query-params",
     )
+    if chosen:
+        st.query_params[state.CHOSEN_RUNS] = ",".join(chosen)
+    else:
+        st.query_params.pop(state.CHOSEN_RUNS, None)
     return [known[run] for run in chosen if run in known]
 
 

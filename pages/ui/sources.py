@@ -35,7 +35,7 @@ def gradient_form() -> Loaded | None:
         options.append("archive")
     if "run" in (state.get(state.SOURCE), st.query_params.get(state.SOURCE)):
         options.append("run")
-    source = forms.choice("Where from", options, state.SOURCE, names={"run": "kept run"}, hide_label=True)
+    source = forms.choice("Where from", options, state.SOURCE, hide_label=True)
     try:
         fresh = FROM[source]()
     except LmgcError as error:
