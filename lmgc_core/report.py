@@ -21,6 +21,7 @@ from lmgc_core.blocks import Estimate, estimate_rate
 from lmgc_core.cells import CellNumbers, Quantity, parameter_entropy, parameter_excess, parameter_rank
 from lmgc_core.gradient import Gradient, Tensor
 from lmgc_core.plan import Coding, Window
+from lmgc_core.summary_html import summary_html
 from lmgc_core.transforms import ErrorReport, measure_error
 from lmgc_core.word_pieces import word_pieces
 
@@ -471,6 +472,10 @@ class Report:
             found["error"] = asdict(self.error)
         cleaned: dict[str, Any] = _finite(found)
         return cleaned
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows a report: its main figures and tensors."""
+        return summary_html(self.to_dict())
 
 
 TOKEN_COLUMNS = (

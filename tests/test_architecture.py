@@ -44,6 +44,7 @@ ROWS = [
     ["runner"],
     ["ray_pool"],
     ["backend", "plan", "accounting", "question"],
+    ["plan", "accounting", "question", "summary_html"],
     ["remainder_coding", "exception_lists", "step_frequencies", "segment_bins"],
     ["archive_plan", "segment_encoding", "segment_decoding", "archive_header"],
     ["container", "archive_model"],
