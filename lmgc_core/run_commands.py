@@ -47,6 +47,7 @@ def describe_run(row: KeptRun) -> dict[str, Any]:
         "source": row.source,
         "n_bytes": row.n_bytes,
         "gradient_kept": row.has_gradient,
+        "versions": row.versions,
         **row.summary,
     }
 
@@ -84,6 +85,8 @@ def _show(store: RunStore, row: KeptRun, arguments: argparse.Namespace) -> int:
     say(f"  {figure(totals['tokens_per_parameter'], 'tokens/parameter')} (lower is faster)")
     say(f"  {figure(totals['raw_bytes_per_token'], 'raw bytes/token')} (higher is better)")
     kept = "its gradient is kept" if row.has_gradient else "its gradient is not kept"
+    libraries = ", ".join(f"{name} {version}" for name, version in row.versions.items())
+    say(f"  computed with {libraries or 'libraries that were not written down'}")
     say(f"  {found['timing']['seconds']:.1f} s, {counted(row.n_bytes, 'byte')} on disk, {kept}")
     return 0
 

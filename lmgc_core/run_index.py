@@ -28,6 +28,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE gradients (identity TEXT PRIMARY KEY, n_bytes INTEGER NOT NULL)",
         "CREATE INDEX runs_by_age ON runs (made_at)",
     ),
+    ("ALTER TABLE runs ADD COLUMN versions TEXT NOT NULL DEFAULT '{}'",),
 )
 
 
@@ -49,6 +50,7 @@ class KeptRun:
         digests: of these, by file name.
         n_bytes: their size.
         label: name, warnings and metadata of the gradient.
+        versions: of the libraries that computed, by name; empty for runs kept before these were written down.
     """
 
     id: str
@@ -64,11 +66,12 @@ class KeptRun:
     digests: dict[str, str]
     n_bytes: int
     label: dict[str, Any]
+    versions: dict[str, str]
 
 
 _COLUMNS = (
     "runs.id, made_at, title, source, gradient, identity IS NOT NULL, fingerprint, config, summary, folder, "
-    "digests, runs.n_bytes, label"
+    "digests, runs.n_bytes, label, versions"
 )
 _FROM = f"SELECT {_COLUMNS} FROM runs LEFT JOIN gradients ON gradient = identity"
 
@@ -183,7 +186,7 @@ def _version(file: sqlite3.Connection) -> int:
 def _kept(row: tuple[Any, ...]) -> KeptRun:
     values = list(row)
     values[5] = bool(values[5])
-    for place in (7, 8, 10, 12):
+    for place in (7, 8, 10, 12, 13):
         values[place] = json.loads(values[place])
     return KeptRun(*values)
 

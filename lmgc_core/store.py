@@ -36,7 +36,10 @@ LIMIT_NAME = "LMGC_RUNS_BYTES"
 DEFAULT_LIMIT_BYTES = 2_000_000_000
 GRADIENT_BYTES = 64_000_000  # of a gradient's values that are kept with its runs
 STALE_SECONDS = 3600.0  # a folder without a row is somebody's work until then
-COLUMNS = "id, made_at, title, source, gradient, label, fingerprint, config, summary, report, folder, digests, n_bytes"
+COLUMNS = (
+    "id, made_at, title, source, gradient, label, fingerprint, config, summary, report, folder, digests, n_bytes, "
+    "versions"
+)
 SUMMARY = ("input", "model", "settings", "sample", "totals", "timing")
 
 
@@ -223,6 +226,7 @@ class RunStore:
             place.name,
             json.dumps(digests),
             sum((place / table).stat().st_size for table in digests),
+            json.dumps(library_versions()),
         )
         with self._index.writing() as file:
             self._keep_gradient(file, gradient)
@@ -289,6 +293,17 @@ class RunStore:
             for entry in os.scandir(self.folder / "results"):
                 if entry.name not in named and self._clock() - entry.stat().st_mtime > STALE_SECONDS:
                     shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries whose arithmetic is in a result."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("numpy", "tokenizers", "torch", "transformers"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _forget_gradients(file: sqlite3.Connection) -> None:

@@ -325,11 +325,36 @@ def test_a_limit_of_nothing_keeps_nothing(tiny_model: Any, folder: Path, monkeyp
     assert not folder.exists()
 
 
+def test_an_old_list_is_migrated_and_keeps_its_runs(tiny_model: Any, folder: Path) -> None:
+    question = asked(tiny_model)
+    report = keep(question, tiny_model)
+    assert set(RunStore().rows()[0].versions) == {"numpy", "tokenizers", "torch", "transformers"}
+    path = folder / "index.sqlite3"
+    with sqlite3.connect(path, isolation_level=None) as file:  # as schema 1 had it
+        names = store.COLUMNS.removesuffix(", versions")
+        runs = file.execute(f"SELECT {names} FROM runs").fetchall()
+        gradients = file.execute("SELECT * FROM gradients").fetchall()
+    for left in folder.glob("index.sqlite3*"):
+        left.unlink()
+    with sqlite3.connect(path, isolation_level=None) as file:
+        migrate(file, MIGRATIONS[:1])
+        file.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * 13)})", runs)
+        file.executemany("INSERT INTO gradients VALUES (?, ?)", gradients)
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+    (row,) = RunStore().rows()
+    assert (row.id, row.versions) == (question.id, {})
+    assert figures(RunStore().open(question.id)) == figures(report)
+    keep(asked(tiny_model, gradient_of(1)), tiny_model)
+    assert len(RunStore().rows()) == 2
+    with sqlite3.connect(path) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "index.sqlite3", isolation_level=None) as file:
         migrate(file, MIGRATIONS[:1])
         with pytest.raises(sqlite3.Error):
-            migrate(file, (*MIGRATIONS[:1], ("CREATE TABLE more (a)", "no SQL at all")))
+            migrate(file, (MIGRATIONS[0], ("CREATE TABLE more (a)", "no SQL at all")))
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
         assert file.execute("SELECT name FROM sqlite_master WHERE name = 'more'").fetchone() is None
 
