@@ -7,6 +7,7 @@ notebooks both stay readable.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 MOST_TENSORS = 8
@@ -54,7 +55,7 @@ def summary_html(found: dict[str, Any]) -> str:
     )
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
     top = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
