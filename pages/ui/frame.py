@@ -42,6 +42,11 @@ _CSS = """
   min-height: 2.5rem;
 }
 [data-testid="stMetricDelta"] svg { display: none; }
+[data-testid="stCaptionContainer"] { color: light-dark(#565f65, #a9b1b6); opacity: 1; }
+[data-selected="true"] p, [data-testid="stSliderThumbValue"] p { color: light-dark(#1a5178, #8cc4ea); }
+:is(button, a, summary, [role="tab"], [role="option"]):focus-visible {
+  outline: 2px solid light-dark(#1a5178, #8cc4ea) !important; outline-offset: 2px;
+}
 [class*="st-key-to_analyze"] a {
   justify-content: center; min-height: 2.5rem; border-radius: 0.35rem; background: light-dark(#1f5f8b, #2f7cb0);
 }

@@ -6,8 +6,8 @@ function shade(stops, banded, f) {
   const rgb = [1, 3, 5].map(k => Math.round(
     parseInt(stops[i].slice(k, k + 2), 16) * (1 - r) + parseInt(stops[i + 1].slice(k, k + 2), 16) * r));
   const lin = rgb.map(c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; });
-  const dark = .2126 * lin[0] + .7152 * lin[1] + .0722 * lin[2] < .19;
-  return [`rgb(${rgb})`, dark ? "#fff" : "#0b0f12"];
+  const dark = .2126 * lin[0] + .7152 * lin[1] + .0722 * lin[2] < .179;
+  return [`rgb(${rgb})`, dark ? "#fff" : "#000"];
 }
 
 function ramp(stops, banded) {
