@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     measure.add_argument(
         "--output", metavar="DIR", help="writes report.json, tokens.parquet, bits.npz and report.html there"
     )
+    measure.add_argument("--resume", action="store_true", help="go on with the same run where it was killed")
     measure.add_argument("--again", action="store_true", help="measure anew even if the same run is kept")
     add_file_options(measure)
     add_codec_options(measure)

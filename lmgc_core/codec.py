@@ -19,7 +19,7 @@ from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import Gradient
 from lmgc_core.language_model import LanguageModel
 from lmgc_core.plan import Coding, check_tokenizer, prepare
-from lmgc_core.prediction import first_look, predicted, remainder_bits
+from lmgc_core.prediction import SavedSegments, first_look, predicted, remainder_bits
 from lmgc_core.report import ModelInfo, Report, WindowResult
 from lmgc_core.runner import Runner
 from lmgc_core.settings import DEFAULT_LIMIT, CodecConfig, RunOptions, check_context_window
@@ -56,6 +56,7 @@ def measure(
     should_stop: Callable[[], bool] | None = None,
     look_first: bool = True,
     runner: Runner | None = None,
+    saved: SavedSegments | None = None,
 ) -> Report:
     """The bits of a seeded sample of blocks, token by token, cell by cell.
 
@@ -70,6 +71,7 @@ def measure(
         look_first: whether to score that short beginning; only for who shows partial reports.
         should_stop: asked between batches; True ends the run.
         runner: where to score, from `measuring_runner`, for several runs in a row; opened by the options if not given.
+        saved: finished segments of an earlier run of the same question, see `checkpoint`; they are not scored again.
 
     Raises:
         InvalidSetting: a setting that does not fit the gradient or the model.
@@ -115,7 +117,7 @@ def measure(
         tell(0)
         del results[0]
     with nullcontext(runner) if runner is not None else measuring_runner(model, options) as run:
-        for result in predicted(coding, windows, remainders, model, config, options, run, should_stop):
+        for result in predicted(coding, windows, remainders, model, config, options, run, should_stop, saved):
             results[result.window.index] = result
             tell(len(results))
     return report()

@@ -120,7 +120,13 @@ def run_measure(arguments: argparse.Namespace) -> int:
 
     try:
         found = load_or_measure(
-            question, load, title=gradient.name, source="file", again=arguments.again, on_progress=show
+            question,
+            load,
+            title=gradient.name,
+            source="file",
+            again=arguments.again,
+            resume=arguments.resume,
+            on_progress=show,
         )
     finally:
         progress.close()

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lmgc_core.checkpoint import Checkpoint
 from lmgc_core.codec import Progress, measure
 from lmgc_core.errors import RunsUnavailable
 from lmgc_core.language_model import LanguageModel, known_fingerprint
-from lmgc_core.question import Question
+from lmgc_core.language_model.cache import cache_folder
+from lmgc_core.question import Question, question_id
 from lmgc_core.report import Report
 from lmgc_core.run_index import KeptRun
 from lmgc_core.store import RunStore
@@ -42,6 +44,7 @@ def load_or_measure(
     title: str,
     source: str,
     again: bool = False,
+    resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Answer:
@@ -52,6 +55,7 @@ def load_or_measure(
         load: gives the model; called only when there is something to measure.
         title, source: of the gradient, for the list of runs.
         again: measure even if the result is kept; the new one takes its place.
+        resume: go on with the finished segments of a run that was killed. Runs over whole gradients save them anyway.
         on_progress, should_stop: as for `measure`.
 
     Raises:
@@ -62,18 +66,31 @@ def load_or_measure(
         found = find_kept(question, notes.append)
         if found is not None:
             return Answer(found[1], question.id, found[0].made_at)
+    model = load()
+    saved = unfinished(question, model.fingerprint) if resume or question.limit == 0 else None
+    if saved is not None and not resume:
+        saved.clear()
     report = measure(
         question.gradient,
-        load(),
+        model,
         question.config,
         limit=question.limit,
         seed=question.seed,
         options=question.options,
         on_progress=on_progress,
         should_stop=should_stop,
+        saved=saved,
     )
+    if saved is not None:
+        saved.clear()
     keep(question, report, title=title, source=source, tell=notes.append)
     return Answer(report, question.id, None, " ".join(dict.fromkeys(notes)))
+
+
+def unfinished(question: Question, fingerprint: str) -> Checkpoint:
+    """Where the finished segments of a run lie as long as it is not whole; passes of another size would differ."""
+    facts = {**question.facts, "fingerprint": fingerprint, "batch_size": question.options.batch_size}
+    return Checkpoint(cache_folder() / "unfinished" / question_id("segments", facts))
 
 
 def find_kept(question: Question, tell: Callable[[str], None] | None = None) -> tuple[KeptRun, Report] | None:

@@ -8,9 +8,10 @@ are there, and with the mixture's when its segment closes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,14 @@ class Scored:
     prior_bits: npt.NDArray[np.float64] | None = None
 
 
+class SavedSegments(Protocol):
+    """Where finished segments are kept, see `checkpoint`."""
+
+    def find(self, task: SegmentTask) -> list[Scored] | None: ...
+
+    def save(self, task: SegmentTask, found: Sequence[Scored]) -> None: ...
+
+
 def score_segment(model: LanguageModel, task: SegmentTask, should_stop: ShouldStop | None) -> Iterator[Scored]:
     """The windows of a segment as they are there; a mixed one twice, see the module.
 
@@ -145,24 +154,31 @@ def predicted(
     options: RunOptions,
     run: Runner,
     should_stop: ShouldStop | None,
+    saved: SavedSegments | None = None,
 ) -> Iterator[WindowResult]:
-    """Window results as they are there.
+    """Window results as they are there; first those of segments that an earlier run has saved.
 
     Raises:
         UnsupportedInput: when a segment's distributions fit neither in memory nor in a temporary file.
         Cancelled: when asked to stop.
     """
     own: dict[int, tuple[Window, ...]] = {}
-
-    def tasks() -> Iterator[SegmentTask]:
-        for task, own[task.index] in segment_tasks(coding, windows, config, options):
-            yield task
-
-    for step in run(score_segment, tasks(), should_stop):
+    left: dict[int, SegmentTask] = {}
+    for task, own[task.index] in segment_tasks(coding, windows, config, options):
+        kept = None if saved is None else saved.find(task)
+        if kept is None:
+            left[task.index] = task
+        for scored in kept or ():
+            yield _result(own[task.index][scored.place], scored, model, remainders)
+    latest: dict[int, dict[int, Scored]] = defaultdict(dict)
+    for step in run(score_segment, list(left.values()), should_stop):
         for scored in step.found:
+            latest[step.index][scored.place] = scored
             yield _result(own[step.index][scored.place], scored, model, remainders)
         if step.finished:
-            del own[step.index]
+            done = list(latest.pop(step.index, {}).values())
+            if saved is not None:
+                saved.save(left[step.index], done)
 
 
 def first_look(

@@ -53,6 +53,7 @@ ROWS = [
     ["token_efficiency", "cells", "groups"],
     ["report"],
     ["prediction"],
+    ["checkpoint"],
     ["report_html", "report_files", "controls", "codec", "archive"],
     ["run_index", "run_tables"],
     ["store"],
