@@ -8,7 +8,7 @@ whatever the batch, threads, instruction set or device; docs/format.md says how 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from lmgc_core.language_model.exact_arithmetic import (
     fp64_mode,
     step_cache,
 )
+from lmgc_core.language_model.llama_steps import LlamaSteps, LlamaWeights, steps_weights
 from lmgc_core.language_model.load import available_memory
 from lmgc_core.language_model.scoring import padded
 
@@ -57,6 +58,8 @@ class ExactScorer:
             )
         with model.lock, torch.no_grad():
             self.model = exact_model(model)
+            with fp64_mode():
+                self._weights = steps_weights(self.model)
         self.model.lock = model.lock
         self.cache_bytes_per_token = cache_bytes_per_token(self.model)
 
@@ -108,11 +111,29 @@ class ExactScorer:
             n_tokens: the most steps.
             support: sorted ids.
         """
-        return Stepper(self.model, n_rows, n_tokens, support)
+        if self._weights is not None and self.model.computes_rows_alone:
+            return LlamaStepper(self.model, self._weights, n_rows, n_tokens, support)
+        return ModuleStepper(self.model, n_rows, n_tokens, support)
 
 
-class Stepper:
+class Stepper(Protocol):
     """Windows decoded in step, all at the same position."""
+
+    def step(self) -> Surprisals:
+        """Surprisals of the support for the next token of each window, float64, shape (n_rows, m)."""
+        ...
+
+    def push(self, ids: Sequence[int]) -> None:
+        """The tokens that were decoded, one a window."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Goes on with these windows alone; rising indices. Call after `push`."""
+        ...
+
+
+class ModuleStepper:
+    """Steps of any model, by its own module; see `Stepper`."""
 
     def __init__(self, model: LanguageModel, n_rows: int, n_tokens: int, support: TokenIds) -> None:
         import torch
@@ -126,7 +147,7 @@ class Stepper:
         self._ids = np.full(n_rows, model.tokenizer.start_id, np.int64)
 
     def step(self) -> Surprisals:
-        """Surprisals of the support for the next token of each window, float64, shape (n_rows, m)."""
+        """See `Stepper`."""
         import torch
 
         with self._model.lock, torch.inference_mode(), fp64_mode():
@@ -138,16 +159,48 @@ class Stepper:
         return np.concatenate(parts)
 
     def push(self, ids: Sequence[int]) -> None:
-        """The tokens that were decoded, one a window."""
+        """See `Stepper`."""
         self._ids = np.asarray(ids, np.int64)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Goes on with these windows alone; rising indices. Call after `push`."""
+        """See `Stepper`."""
         import torch
 
         self._ids = self._ids[list(rows)]
         with torch.inference_mode():
             self._cache.keep(list(rows))
+
+
+class LlamaStepper:
+    """Steps of a plain Llama on a CPU; see `Stepper`."""
+
+    def __init__(
+        self, model: LanguageModel, weights: LlamaWeights, n_rows: int, n_tokens: int, support: TokenIds
+    ) -> None:
+        import torch
+
+        self._model = model
+        with model.lock, torch.inference_mode(), fp64_mode():
+            self._head = model.support_head(support)
+            self._steps = LlamaSteps(model, weights, n_rows, n_tokens)
+        self._ids = np.full(n_rows, model.tokenizer.start_id, np.int64)
+
+    def step(self) -> Surprisals:
+        """See `Stepper`."""
+        import torch
+
+        with self._model.lock, torch.inference_mode():
+            hidden = torch.from_numpy(self._steps.step(self._ids))
+            return np.concatenate([_surprisals(logits) for _, logits in self._head.logits(hidden)])  # type: ignore[union-attr]
+
+    def push(self, ids: Sequence[int]) -> None:
+        """See `Stepper`."""
+        self._ids = np.asarray(ids, np.int64)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """See `Stepper`."""
+        self._ids = self._ids[list(rows)]
+        self._steps.keep(rows)
 
 
 def _surprisals(logits: Any) -> Surprisals:
