@@ -132,7 +132,9 @@ def check_surprisals(surprisals: Surprisals) -> None:
 
 
 def _cells(surprisals: Surprisals) -> npt.NDArray[np.float64]:
-    return np.clip(surprisals * CELLS_PER_BIT + OFFSET_CELLS, 0, N_CELLS + 0.5)
+    scaled = surprisals * CELLS_PER_BIT
+    scaled += OFFSET_CELLS
+    return np.clip(scaled, 0, N_CELLS + 0.5, out=scaled)
 
 
 def round_to_bins(surprisals: Surprisals) -> Bins:
@@ -141,7 +143,7 @@ def round_to_bins(surprisals: Surprisals) -> Bins:
     Args:
         surprisals: -log2 p, float64, any shape; may be inf, or negative by a rounding error.
     """
-    return grid().bin_of_cell[_cells(surprisals).astype(np.int16)]
+    return grid().bin_of_cell.take(_cells(surprisals).astype(np.int16))
 
 
 def find_exceptions(surprisals: Surprisals, guard: float = GUARD_BITS) -> Exceptions:

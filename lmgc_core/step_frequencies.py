@@ -9,14 +9,13 @@ Law: frequencies add up to 2^24 and none is below 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.guarded_rounding import Bins, check_support, frequencies_of
-from lmgc_core.priors import SegmentPrior, log2_of_bins, make_prior
+from lmgc_core.priors import SegmentPrior, make_prior
 from lmgc_core.punctuation import Place
 from lmgc_core.serialization import Serializer
 from lmgc_core.settings import PriorKind
@@ -58,26 +57,6 @@ class StepPrior(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WholeFrequencies:
-    """Distributions written out.
-
-    Attributes:
-        table: int64, shape (n_rows, n_support), each row adding up to 2^24.
-    """
-
-    table: npt.NDArray[np.int64]
-
-    def row(self, index: int) -> npt.NDArray[np.float64]:
-        """f - 1 of one distribution, float64, shape (n_support,)."""
-        found: npt.NDArray[np.float64] = (self.table[index] - 1).astype(np.float64)
-        return found
-
-    def interval(self, index: int, token: int) -> tuple[int, int]:
-        """(start, frequency) of one token of one distribution."""
-        return int(self.table[index, :token].sum()), int(self.table[index, token])
-
-
 class ModelAlone:
     """The prior `llm`."""
 
@@ -103,7 +82,7 @@ class Counting:
 
     def frequencies(self, bins: Bins | None, active: Indices) -> StepFrequencies:
         """See `StepPrior`."""
-        return WholeFrequencies(self._prior.frequencies(None if bins is None else log2_of_bins(bins), active))
+        return self._prior.distributions(bins, active)
 
     def update(self, active: Indices, tokens: Indices) -> None:
         """See `StepPrior`."""

@@ -14,7 +14,8 @@ BEYOND = -25 * LOG_ONE
 
 
 @lru_cache(maxsize=1)
-def _middles() -> Integers:
+def logs_of_bins() -> Integers:
+    """`log2_of_bins` of every bin, shape (n_bins,)."""
     cells = np.bincount(grid().bin_of_cell[:-1]).astype(np.int64)
     doubled = 2 * (np.cumsum(cells) - cells) + cells
     return np.append(-doubled * (LOG_ONE // (2 * CELLS_PER_BIT)), BEYOND)
@@ -26,7 +27,7 @@ def log2_of_bins(bins: Bins) -> Integers:
     >>> log2_of_bins(np.int16([0, 64])).tolist()
     [-32, -4128]
     """
-    found: Integers = _middles()[bins]
+    found: Integers = logs_of_bins()[bins]
     return found
 
 

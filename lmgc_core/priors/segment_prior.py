@@ -10,15 +10,19 @@ Law: frequencies add up to 2^24 and none is below 1, whatever came before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from lmgc_core.errors import InvalidSetting
+from lmgc_core.guarded_rounding import Bins
+from lmgc_core.priors.binned import BinnedFrequencies, binned_frequencies, unknown_tokens
 from lmgc_core.priors.fixed_point import LOG_ONE, Integers, shares_of, tables
 from lmgc_core.priors.geometry import geometry_of
 from lmgc_core.priors.mixing import SHARE_BITS, WEIGHT_ONE, Mixer
+from lmgc_core.priors.model_logs import log2_of_bins, logs_of_bins
 from lmgc_core.priors.spelled_values import N_STATES, SpelledValues
 from lmgc_core.priors.token_counts import ContextCounts, KnownTokens
 from lmgc_core.punctuation import Place
@@ -28,7 +32,29 @@ TOTAL_BITS = 24
 TOTAL = 1 << TOTAL_BITS
 Kind = Literal["counts", "mix"]
 RATE = 2000
+LEAST = -24 * LOG_ONE
+"""The least that the model may say of a token."""
 _PLACES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeFrequencies:
+    """Distributions written out.
+
+    Attributes:
+        table: int64, shape (n_rows, n_support), each row adding up to 2^24.
+    """
+
+    table: npt.NDArray[np.int64]
+
+    def row(self, index: int) -> npt.NDArray[np.float64]:
+        """f - 1 of one distribution, float64, shape (n_support,)."""
+        found: npt.NDArray[np.float64] = (self.table[index] - 1).astype(np.float64)
+        return found
+
+    def interval(self, index: int, token: int) -> tuple[int, int]:
+        """(start, frequency) of one token of one distribution."""
+        return int(self.table[index, :token].sum()), int(self.table[index, token])
 
 
 class SegmentPrior:
@@ -75,41 +101,70 @@ class SegmentPrior:
         """
         if (llm_log2 is None) != (self._kind == "counts"):
             raise InvalidSetting(f"prior {self._kind} {'needs' if self._kind == 'mix' else 'takes no'} language model")
-        known = self._known
-        n, n_known = len(active), known.n_known
-        inputs = []
-        if self._values:
-            inputs.append(self._values.logs(active))
-        fallback = None
-        if llm_log2 is not None:
-            logs = np.maximum(llm_log2, -24 * LOG_ONE)
-            if known.all_known:
-                inputs.append(logs)
-            else:
-                fallback = shares_of(logs)
-                fallback[:, known.tokens[1:]] = 0
-                unseen = _log_of_sum(fallback.sum(axis=1), 16)
-                inputs.append(np.concatenate([unseen[:, None], logs[:, known.tokens[1:]]], axis=1))
+        known, n = self._known, len(active)
+        logs = None if llm_log2 is None else np.maximum(llm_log2, LEAST)
+        if known.all_known:
+            return self._settled(self._shares(logs, active) + 1)
+        seen = known.tokens[1:]
+        if logs is None:
+            fallback = np.ones((n, self._n_support), np.int64)
+            fallback[:, seen] = 0
+        else:
+            fallback = shares_of(logs)
+            fallback[:, seen] = 0
+            unseen = _log_of_sum(fallback.sum(axis=1), 16)
+            logs = np.concatenate([unseen[:, None], logs[:, seen]], axis=1)
+        shares = self._shares(logs, active)
+        found = np.ones((n, self._n_support), np.int64)
+        fallback += fallback.sum(axis=1, keepdims=True) == 0
+        found += fallback * shares[:, :1] // fallback.sum(axis=1, keepdims=True)
+        found[:, seen] += shares[:, 1:]
+        return self._settled(found)
+
+    def distributions(self, bins: Bins | None, active: Integers) -> WholeFrequencies | BinnedFrequencies:
+        """The same frequencies from the model's bins: over a large support without writing out each token's.
+
+        Args:
+            bins: shape (n, n_support); None for `counts`.
+            active: as for `frequencies`.
+        """
+        if self._known.all_known:
+            return WholeFrequencies(self.frequencies(None if bins is None else log2_of_bins(bins), active))
+        if (bins is None) != (self._kind == "counts"):
+            raise InvalidSetting(f"prior {self._kind} {'needs' if self._kind == 'mix' else 'takes no'} language model")
+        seen = self._known.tokens[1:]
+        if bins is None:
+            alike = np.zeros((len(active), self._n_support), np.int16)
+            unknown, logs = unknown_tokens(alike, np.ones(1, np.int64), seen), None
+        else:
+            by_bin = np.maximum(logs_of_bins(), LEAST)
+            unknown = unknown_tokens(bins, shares_of(by_bin), seen)
+            logs = np.concatenate([_log_of_sum(unknown.totals, 16)[:, None], by_bin[bins[:, seen]]], axis=1)
+        return binned_frequencies(unknown, seen, self._shares(logs, active))
+
+    def _shares(self, model_logs: Integers | None, active: Integers) -> Integers:
+        """What each place gets of 2^24 - n_support, shape (n, n_known); kept in mind for `update`.
+
+        Args:
+            model_logs: of the places, shape (n, n_known); None for `counts`.
+            active: the windows that go on.
+        """
+        inputs = [self._values.logs(active)] if self._values else []
+        if model_logs is not None:
+            inputs.append(model_logs)
         rows = [table.rows(c) for table, c in zip(self._tables, self._contexts(active), strict=True)]
-        inputs += [table.logs(r)[:, :n_known] for table, r in zip(self._tables, rows, strict=True)]
+        inputs += [table.logs(r)[:, : self._known.n_known] for table, r in zip(self._tables, rows, strict=True)]
         stacked = np.stack(inputs, axis=1)
         sets = self._values.states(active) if self._values else self._place[active]
         masses = self._mixer.masses(stacked, sets)
         totals = masses.sum(axis=1, keepdims=True)
         self._pending = (active, stacked, sets, (masses << SHARE_BITS) // totals, rows)
-        spread = TOTAL - self._n_support
-        if known.all_known:
-            found: Integers = masses * spread // totals + 1
-        else:
-            shares = masses * spread // totals
-            found = np.ones((n, self._n_support), np.int64)
-            if fallback is None:
-                fallback = np.ones((n, self._n_support), np.int64)
-                fallback[:, known.tokens[1:]] = 0
-            fallback += fallback.sum(axis=1, keepdims=True) == 0
-            found += fallback * shares[:, :1] // fallback.sum(axis=1, keepdims=True)
-            found[:, known.tokens[1:]] += shares[:, 1:]
-        found[np.arange(n), found.argmax(axis=1)] += TOTAL - found.sum(axis=1)
+        found: Integers = masses * (TOTAL - self._n_support) // totals
+        return found
+
+    def _settled(self, found: Integers) -> Integers:
+        """Frequencies with what is left of 2^24 on top of the first largest of each row."""
+        found[np.arange(len(found)), found.argmax(axis=1)] += TOTAL - found.sum(axis=1)
         return found
 
     def _contexts(self, active: Integers) -> list[list[int]]:
