@@ -26,7 +26,8 @@ from lmgc_core.settings import RunOptions
 from lmgc_core.transforms import parse_transform
 
 ROWS_IN_STEP = 64
-"""Most windows that advance together without being asked to: more reads the weights less often."""
+"""Most windows that advance together without being asked to: more reads the weights less often, and from here on hardly
+any faster. So memory grows with the windows in step and never with the file."""
 
 Group = list[tuple[int, list[PlannedWindow]]]
 
@@ -102,9 +103,11 @@ def decoded_words(
     references = _references(header)
     done, tokens, total = 0, 0, sum(s.n_parameters for s in header.coded_specs)
 
-    def on_step(n: int) -> None:
+    def on_step(n_tokens: int, n_parameters: int) -> None:
         nonlocal tokens
-        tokens += n
+        tokens += n_tokens
+        if on_progress is not None:
+            on_progress(ArchiveProgress(stage, done + n_parameters, total, tokens))
 
     def needed() -> Iterator[tuple[int, list[PlannedWindow]]]:
         for index, run in enumerate(in_segments(planned_windows(header), header.segment)):
@@ -144,8 +147,6 @@ def decoded_words(
                 if wanted is None or piece.tensor_index in wanted:
                     words[piece.tensor_index][piece.first : piece.last] = part
                 done += piece.n_parameters
-        if on_progress is not None:
-            on_progress(ArchiveProgress(stage, done, total, tokens))
     return words
 
 
@@ -161,7 +162,7 @@ def _piece(header: Header, references: dict[int, int], piece: Piece) -> PieceSpe
 
 
 def _rows_in_step(header: Header, scorer: ExactScorer | None, options: RunOptions) -> int:
-    """How many windows advance together.
+    """How many windows advance together: attention keeps at most half of the free memory, or one segment's need.
 
     Raises:
         ModelUnavailable: when one segment alone does not fit in memory; with the figures.
@@ -170,13 +171,12 @@ def _rows_in_step(header: Header, scorer: ExactScorer | None, options: RunOption
         return ROWS_IN_STEP if options.batch_size == "auto" else options.batch_size
     row_bytes = max(1, scorer.cache_bytes_per_token * header.longest_window)
     free = available_memory() if scorer.model.device == "cpu" else None
-    if free is not None and header.segment * row_bytes > free and options.batch_size == "auto":
-        fits = free // row_bytes
-        if not fits:
-            raise ModelUnavailable(
-                f"one window of the archive takes {row_bytes / 1e9:.1f} GB to decode and {free / 1e9:.1f} GB are free; "
-                "close something or use a machine with more memory"
-            )
+    n_windows = min(header.segment, sum(n * tree.bit_count() for n, tree in header.cuts))
+    if free is not None and n_windows * row_bytes > free:
+        raise ModelUnavailable(
+            f"the {n_windows} windows of a segment take {n_windows * row_bytes / 1e9:.1f} GB to decode and "
+            f"{free / 1e9:.1f} GB are free; close something or use a machine with more memory"
+        )
     room = ROWS_IN_STEP if free is None else max(1, free // 2 // row_bytes)
     return min(ROWS_IN_STEP, room) if options.batch_size == "auto" else options.batch_size
 

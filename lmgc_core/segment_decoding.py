@@ -117,7 +117,7 @@ def decode_segments(
     support: TokenIds,
     guard: float,
     most_tokens: int,
-    on_step: Callable[[int], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[list[list[Words]]]:
     """The words of every piece of every window of several segments, all their windows in step.
@@ -130,7 +130,7 @@ def decode_segments(
         support: sorted ids.
         guard: in bits.
         most_tokens: no window has more.
-        on_step: told how many tokens each step decoded.
+        on_step: told after each step how many tokens it decoded, and how many parameters are complete so far.
         should_stop: asked before each step.
 
     Raises:
@@ -163,7 +163,7 @@ def decode_segments(
         if stepper is not None:
             stepper.push(ids)
         if on_step is not None:
-            on_step(len(places))
+            on_step(len(places), sum(w.reader.n_parameters for segment in running for w in segment.windows))
     if not all(running[s].windows[w].reader.complete for s, w in rows):
         raise CorruptContainer("a window is longer than the header says; the archive is damaged")
     return [s.words() for s in running]

@@ -30,7 +30,12 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Preset and explicit settings by name: every prior with small numbers, counts of tokens in supports of two sizes."""
 
-PLAINEST_CPU = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+PLAINEST_CPU = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "OPENBLAS_CORETYPE": "Nehalem",
+}
 
 
 def small(name: str, **changes: Any) -> CodecConfig:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lmgc_core.errors import InvalidSetting
 from lmgc_core.gradient import DTYPES
-from lmgc_core.priors import make_prior, rounded_log2, run_segment
+from lmgc_core.guarded_rounding import round_to_bins
+from lmgc_core.priors import log2_of_bins, make_prior, rounded_log2, run_segment
 from lmgc_core.priors.counts import Counts
 from lmgc_core.priors.fixed_point import FLOOR, LOG_ONE, log_share, power_of, tables
 from lmgc_core.priors.geometry import axis_strides, geometry_of
@@ -321,3 +322,42 @@ def test_the_documented_arithmetic_gives_the_same_frequencies(name, n_extra, kin
         tokens = [int(indices[i][t]) if t % 37 else (t * 7 + i) % len(support) for i in active]
         ours.update(np.array(active), np.array(tokens))
         theirs.update(list(zip(active, tokens, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_extra", "kind"),
+    [
+        ("letters", 400, "mix"),
+        ("hex", 400, "mix"),
+        ("letters", 400, "counts"),
+        ("numbers", 0, "mix"),
+        ("iso", 600, "mix"),
+    ],
+)
+def test_frequencies_by_bins_are_those_written_out(name, n_extra, kind):
+    """Rows and intervals of every token, also where the model says next to nothing, or the same of all."""
+    values = values_like_a_gradient(120, seed=3)
+    serializer, pieces, support, indices = windows_of(SERIALIZATIONS[name], values, 3, 40)
+    support = support + [b"%d+" % i for i in range(n_extra)]
+    n, rng = len(support), np.random.default_rng(7)
+    first, second = (make_prior(kind, serializer, pieces, support) for _ in range(2))
+    last = int(round_to_bins(np.array([np.inf]))[0])
+    for t in range(min(40, *(len(i) for i in indices))):
+        active = np.array([i for i in range(3) if i != t % 5])
+        bins = rng.integers(0, last + 1, (len(active), n)).astype(np.int16)
+        if t % 4 == 1:
+            bins[:] = last
+        elif t % 4 == 2:
+            bins[:] = rng.integers(0, last, (len(active), 1))
+        elif t % 4 == 3:
+            bins[:, n // 2 :] = last
+        table = first.frequencies(log2_of_bins(bins) if kind == "mix" else None, active)
+        found = second.distributions(bins if kind == "mix" else None, active)
+        starts = np.cumsum(table, axis=1) - table
+        for row in range(len(active)):
+            assert (found.row(row) == table[row] - 1).all(), f"step {t}"
+            for token in [0, n - 1, *rng.integers(0, n, 20).tolist(), *indices[active[row]][: t + 1].tolist()]:
+                assert found.interval(row, token) == (starts[row, token], table[row, token])
+        tokens = np.array([int(indices[i][t]) for i in active])
+        first.update(active, tokens)
+        second.update(active, tokens)

@@ -1,9 +1,9 @@
 """One step of a Llama in fp64 on a CPU, for all windows together: ids → the last hidden states.
 
-What transformers computes, with what its layers cost beside the matrix products left out, and with products that read
-weights the way they lie in memory: few rows times a matrix is bound by how fast its weights are read and repacked.
-Only plain Llamas are taken, and only after a probe has given what the model itself gives; anything else goes the general
-way. Law: equal to the model's own hidden states up to `PROBE_TOLERANCE` of the largest.
+What transformers computes, without what its layers cost beside the products, and with products that read weights the
+way they lie in memory: few rows times a matrix is bound by how fast its weights are read and repacked.
+Only plain Llamas are taken, and only after a probe has given what the model itself gives; others go the general way.
+Law: equal to the model's own hidden states up to `PROBE_TOLERANCE` of the largest.
 """
 
 from __future__ import annotations
