@@ -22,13 +22,13 @@ from tests import tiny_models
 from tests.archive_cases import small
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 40])
-@pytest.mark.parametrize("name", ["lean", "mix", "paper_mix"])
-def test_segments_in_step_do_not_touch_each_other(tiny_model: Any, name: str, rows: int) -> None:
+@pytest.mark.parametrize("rows", [1, 5, 40])
+@pytest.mark.parametrize(("name", "n"), [("lean", 900), ("mix", 450), ("paper_mix", 90)])
+def test_segments_in_step_do_not_touch_each_other(tiny_model: Any, name: str, n: int, rows: int) -> None:
     """Windows of several lengths, of several segments: what is decoded does not depend on how many go together."""
     generator = np.random.default_rng(5)
     gradient = Gradient.from_arrays(
-        {"a": generator.normal(size=700).astype("f4"), "b": np.zeros(40, "f4"), "c": generator.normal(size=9) * 1e-30}
+        {"a": generator.normal(size=n).astype("f4"), "b": np.zeros(20, "f4"), "c": generator.normal(size=9) * 1e-30}
     )
     archive = compress(gradient, tiny_model, small(name), verify="none")
     steps: list[ArchiveProgress] = []
