@@ -9,7 +9,6 @@ Law: equal to the model's own hidden states up to `PROBE_TOLERANCE` of the large
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +78,9 @@ class LlamaSteps:
     """
 
     def __init__(self, model: LanguageModel, weights: LlamaWeights, n_rows: int, n_tokens: int) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._products = ThreadpoolController()  # numpy's products use the threads that torch was given
         self._weights, self._position, self._n_rows = weights, 0, n_rows
         self._cos, self._sin = _rotary(model, n_tokens)
         shape = len(weights.layers), n_rows, weights.n_groups
@@ -87,9 +89,11 @@ class LlamaSteps:
 
     def step(self, ids: Sequence[int] | npt.NDArray[np.int64]) -> Matrix:
         """Takes one token of each window; their last hidden states, shape (n_rows, width)."""
+        import torch
+
         weights = self._weights
         found = weights.embedding[np.asarray(ids)]
-        with _as_many_threads_as_torch(), np.errstate(over="ignore"):
+        with self._products.limit(limits=torch.get_num_threads(), user_api="blas"), np.errstate(over="ignore"):
             for index, layer in enumerate(weights.layers):
                 found = found + self._attention(index, _normed(found, layer.norm_in, weights.epsilon) @ layer.heads)
                 gate, up = np.split(_normed(found, layer.norm_between, weights.epsilon) @ layer.gates, 2, axis=1)
@@ -260,13 +264,4 @@ def _normed(rows: Matrix, scale: Matrix, epsilon: float) -> Matrix:
     """Rows over their root mean square, times the scale."""
     squares = np.einsum("ij,ij->i", rows, rows) / rows.shape[1]
     found: Matrix = rows * (1 / np.sqrt(squares + epsilon))[:, None] * scale
-    return found
-
-
-def _as_many_threads_as_torch() -> AbstractContextManager[Any]:
-    """A context in which numpy's matrix products use the threads that torch was given."""
-    import torch
-    from threadpoolctl import ThreadpoolController
-
-    found: AbstractContextManager[Any] = ThreadpoolController().limit(limits=torch.get_num_threads(), user_api="blas")
     return found
