@@ -124,10 +124,10 @@ def test_a_llama_that_computes_something_else_is_found_out(tmp_path: Path, monke
     assert isinstance(stepper, exact_scoring.ModuleStepper)
 
 
-def test_a_model_in_fp64_keeps_its_weights_where_they_lie(tmp_path: Path) -> None:
+def test_a_model_in_fp64_shares_its_weights_and_takes_quick_steps(tmp_path: Path) -> None:
     folder = tiny_models.tiny_llama(tmp_path / "model")
     model = load_model(str(folder), RunOptions(dtype="fp64"))
-    scorer = ExactScorer(model)
     theirs = {w.data_ptr() for w in model.module.parameters()}
+    scorer = ExactScorer(model)
     assert {w.data_ptr() for w in scorer.model.module.parameters()} == theirs
-    assert isinstance(scorer.stepper(2, 4, model.tokenizer.support(None)), exact_scoring.ModuleStepper)
+    assert isinstance(scorer.stepper(2, 4, model.tokenizer.support(None)), exact_scoring.LlamaStepper)
