@@ -91,7 +91,6 @@ def encode_segment(
     guard: float,
     options: RunOptions,
     should_stop: Callable[[], bool] | None = None,
-    on_tokens: Callable[[int], None] | None = None,
 ) -> EncodedSegment:
     """The exceptions and payload of one segment.
 
@@ -103,7 +102,6 @@ def encode_segment(
         support: sorted ids, shape (m,).
         guard: in bits.
         options: how many windows go through the model together.
-        on_tokens: told how many more tokens the model, or the prior without it, has been over.
 
     Raises:
         UnsupportedInput: when the model gives NaN, a token is outside the support, or bins fit nowhere.
@@ -112,15 +110,13 @@ def encode_segment(
     lengths = [len(w) for w in windows]
     choices = _Choices([_places(w, support) for w in windows])
     if prior.learns:
-        _take_steps(choices, prior, scorer, windows, support, guard, options, should_stop, on_tokens)
+        _take_steps(choices, prior, scorer, windows, support, guard, options, should_stop)
     elif scorer is not None:
         for window, first, surprisals in scorer.windows(windows, support, options.batch_size, should_stop):
             found = prior.frequencies(choices.note(window, first, surprisals, guard), np.arange(len(surprisals)))
             for row, column in enumerate(choices.columns[window][first : first + len(surprisals)].tolist()):
                 place = found.interval(row, column)
                 choices.starts[window][first + row], choices.frequencies[window][first + row] = place
-            if on_tokens is not None:
-                on_tokens(len(surprisals))
     order_windows, order_steps = coding_order(lengths)
     encoder = Encoder()
     for window, step in zip(order_windows.tolist(), order_steps.tolist(), strict=True):
@@ -160,7 +156,6 @@ def _take_steps(
     guard: float,
     options: RunOptions,
     should_stop: Callable[[], bool] | None,
-    on_tokens: Callable[[int], None] | None,
 ) -> None:
     """Fills in the intervals of a prior that learns: the model's bins of all windows first, then step by step."""
     lengths = np.array([len(w) for w in windows], np.int64)
@@ -169,8 +164,6 @@ def _take_steps(
         bins = SegmentBins(lengths.tolist(), len(support))
         for window, first, surprisals in scorer.windows(windows, support, options.batch_size, should_stop):
             bins.put(window, first, choices.note(window, first, surprisals, guard))
-            if on_tokens is not None:
-                on_tokens(len(surprisals))
     for step in range(int(lengths.max(initial=0))):
         if should_stop is not None and should_stop():
             raise Cancelled("stopped; nothing was written")
@@ -180,8 +173,6 @@ def _take_steps(
         for row, (i, token) in enumerate(zip(active.tolist(), tokens.tolist(), strict=True)):
             choices.starts[i][step], choices.frequencies[i][step] = found.interval(row, token)
         prior.update(active, tokens)
-        if scorer is None and on_tokens is not None:
-            on_tokens(len(active))
 
 
 def _in_coding_order(

@@ -40,18 +40,6 @@ def test_segments_in_step_do_not_touch_each_other(tiny_model: Any, name: str, n:
     assert len({p.n_parameters_done for p in steps}) > archive.report["n_segments"]
 
 
-def test_progress_of_encoding_moves_within_a_segment(tiny_model: Any) -> None:
-    gradient = Gradient.from_arrays({"a": np.random.default_rng(6).normal(size=500).astype("f4")})
-    for config in (small("lean", segment=16), small("mix", segment=16), small("counts", segment=16)):
-        seen: list[ArchiveProgress] = []
-        made = compress(gradient, tiny_model, config, verify="none", on_progress=seen.append)
-        assert len(seen) > made.report["n_segments"]
-        assert {p.stage for p in seen} == {"encode"}
-        assert all(a.n_tokens_done < b.n_tokens_done for a, b in itertools.pairwise(seen))
-        assert seen[-1].n_parameters_done == 500
-        assert seen[-1].n_tokens_done == made.report["n_tokens"]
-
-
 def test_memory_in_step_grows_with_what_is_free_and_not_with_the_file(
     tiny_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
