@@ -90,7 +90,7 @@ def show_found(job: str, found: tuple[Writing, ...], model: str) -> None:
         st.caption(f"{way.name}: {len(part)} tokens, {number(float(part['surprisal_bits'].sum()))} bits")
         strip = strip_of(f"{job}/{way.name}", 0, part, model, True)
         show_token_strip(strip, colours, key=f"ways_strip_{i}")
-    st.caption(f"{colours.note()} One scale for all; hover or use the arrow keys for a token's bits.")
+    st.caption(f"One scale for all: {colours.note()}. Hover or use the arrow keys for a token's bits.")
 
 
 LESSON = Lesson(
