@@ -215,12 +215,14 @@ def test_stories_of_precisions() -> None:
 
 def test_conclusions_admit_chance() -> None:
     def null(name: str, bits: float) -> Any:
-        return SimpleNamespace(name=name, rate=1.0, text_bits=np.full(4, bits), running_bits=lambda span: [bits])
+        return SimpleNamespace(name=name, rate=1.0, text_bits=np.full(4, bits), alone_bits=np.full(4, bits + 1))
 
     lines = learn_controls.conclusions([null("the real values", 3.0), null("the same, shuffled", 3.5)])  # type: ignore[arg-type]
     assert "Shuffling costs 0.500 bits a value" in lines[0]
     lines = learn_controls.conclusions([null("the real values", 3.0), null("the same, shuffled", 2.5)])  # type: ignore[arg-type]
     assert "Try other seeds" in lines[0]
+    lines = learn_controls.conclusions([null("one value throughout", 0.1)])  # type: ignore[arg-type]
+    assert "by the end, and the language model alone would need 1.10: it does not believe" in lines[0]
 
 
 @pytest.mark.parametrize("typed", ["g", "3f80 3f80 1"])
@@ -296,6 +298,6 @@ def test_gaps_are_marked_where_decoding_goes_wrong_and_zeros_left_out() -> None:
 
 
 def test_shares_stand_beside_probabilities() -> None:
-    figure = learn_figures.shares_by_token([0.25, 0.75], [1.0, 0.75], 1)
+    figure = learn_figures.shares_by_token(["0", "1"], [0.25, 0.75], [1.0, 0.75])
     assert [list(t.y) for t in figure.data] == [[25.0, 75.0], [100.0, 75.0]]
-    assert figure.layout.shapes[0].x0 == 2
+    assert list(figure.layout.xaxis.ticktext) == ["0", "1"]

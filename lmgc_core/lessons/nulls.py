@@ -3,13 +3,14 @@
 Four gradients of the same size: the real values, the same in random order, random bits, and one value throughout.
 Random bits cannot be shortened by anybody (of all files of n bits, at most one in 2^k has a code of n - k bits), so a
 rate below 100 % on them is a fault of the counting. What shuffling costs is what the order of the values was worth.
-A constant costs next to nothing once it is recognised.
+A constant costs next to nothing once it is recognised: by counting at once, by the language model alone only for a
+while, since texts that it has read do not repeat one number for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,34 +58,40 @@ class Null:
 
     @property
     def text_bits(self) -> npt.NDArray[np.float64]:
-        """Bits of each value that the model spends on its text (sign and exponent), in order, shape (n,)."""
+        """Bits that each value's text (sign and exponent) takes, in order, shape (n,)."""
+        paid = tuple(replace(r, llm_surprisal_bits=r.surprisal_bits) for r in self.report.results)
+        (bits,) = replace(self.report, results=paid).llm_bits.values()
+        return np.asarray(bits, np.float64).reshape(-1)
+
+    @property
+    def alone_bits(self) -> npt.NDArray[np.float64]:
+        """The same by the language model alone, without the counts beside it."""
         (bits,) = self.report.llm_bits.values()
         return np.asarray(bits, np.float64).reshape(-1)
 
     @property
-    def stored_bits(self) -> int:
-        """Bits of each value beside the text, taken as they are."""
-        (serializer,) = self.report.coding.serializers.values()
-        return serializer.remainder_bits
-
-    @property
     def rate(self) -> float:
-        """Share of the raw bits: text and the rest as it is; lower is better, 1 is no gain."""
-        (tensor,) = self.report.coding.coded.tensors
-        return float(self.text_bits.mean() + self.stored_bits) / tensor.dtype.bits
+        """Share of the raw bits, everything counted; lower is better, 1 is no gain."""
+        rate = self.report.totals.compression_rate
+        return float("nan") if rate is None else rate
 
-    def running_bits(self, span: int = 24) -> npt.NDArray[np.float64]:
-        """Mean bits over each value and up to `span - 1` before it, shape (n,)."""
-        sums = np.concatenate([[0.0], np.cumsum(self.text_bits)])
-        stops = np.arange(1, len(sums))
-        starts = np.maximum(stops - span, 0)
-        found: npt.NDArray[np.float64] = (sums[stops] - sums[starts]) / (stops - starts)
-        return found
+
+def running_mean(bits: npt.NDArray[np.float64], span: int) -> npt.NDArray[np.float64]:
+    """The mean over each entry and up to `span - 1` before it, shape (n,).
+
+    >>> running_mean(np.array([4.0, 2.0, 0.0]), 2).tolist()
+    [4.0, 3.0, 1.0]
+    """
+    sums = np.concatenate([[0.0], np.cumsum(bits)])
+    stops = np.arange(1, len(sums))
+    starts = np.maximum(stops - span, 0)
+    found: npt.NDArray[np.float64] = (sums[stops] - sums[starts]) / (stops - starts)
+    return found
 
 
 def config_of(model: str) -> CodecConfig:
-    """Signed small numbers, a window long enough for all of them, the model alone predicting."""
-    return preset("best", model=model, prior="llm")
+    """Preset best: signs and exponents as small numbers, model and counts predicting together."""
+    return preset("best", model=model)
 
 
 def measured_nulls(

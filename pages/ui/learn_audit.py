@@ -15,6 +15,8 @@ from pages.ui.format import number, percent, visible
 from pages.ui.jobs import JobContext, JobManager
 from pages.ui.learn import Lesson, Setting, ask
 
+SHOWN_TOKENS = 18
+
 
 def show_audit(manager: JobManager, setting: Setting) -> None:
     """One button, then both texts."""
@@ -75,15 +77,17 @@ def show_found(job: str, found: tuple[Audited, ...]) -> None:
         f"{number(missing_bits(chances[::-1]))}; no distribution loses more than log2 e = "
         f"{number(MOST_MISSING_BITS, 4)}."
     )
+    n = min(SHOWN_TOKENS, len(chances))
     alt = (
-        f"Probabilities of {len(chances)} tokens in the vocabulary's order beside p / cumsum(p), which is 100 % for "
-        f"the "
-        f"first and adds up to {number(kraft_sum(shares))}; the token that came has "
-        f"{number(100 * chances[one.token])} % and "
-        f"{number(100 * shares[one.token])} %"
+        f"Probabilities of the first {n} of {len(chances)} possible tokens beside p / cumsum(p), which falls from "
+        f"100 % for "
+        f"the first to {number(100 * shares[n - 1])} % where the model has {number(100 * chances[n - 1])} %"
     )
-    table = pd.DataFrame({"token": [visible(t) for t in one.texts], "p": chances, "p / cumsum(p)": shares})
-    show_chart(learn_figures.shares_by_token(chances.tolist(), shares.tolist(), one.token), alt, "shares", table)
+    names = [visible(t) for t in one.texts]
+    table = pd.DataFrame({"token": names, "p": chances, "p / cumsum(p)": shares})
+    show_chart(
+        learn_figures.shares_by_token(names[:n], chances[:n].tolist(), shares[:n].tolist()), alt, "shares", table
+    )
 
 
 LESSON = Lesson(

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from lmgc_core.controls import ALARM_RATE
-from lmgc_core.lessons.nulls import KINDS, N_VALUES, Null, measured_nulls
+from lmgc_core.lessons.nulls import KINDS, N_VALUES, Null, measured_nulls, running_mean
 from lmgc_core.lessons.passages import passage
 from pages.ui import learn_figures
 from pages.ui.charts import show_chart
@@ -38,12 +38,12 @@ def show_found(job: str, found: tuple[Null, ...]) -> None:
     """The rates, bits along the values, and what follows."""
     if not found:
         return
-    st.caption("% of the raw bits, lower is better; sign and exponent by the model, the fraction as it is")
+    st.caption("% of the raw bits, everything counted, lower is better; below it bits a value for sign and exponent")
     for column, name in zip(st.columns(4), KINDS, strict=True):
         null = next((n for n in found if n.name == name), None)
-        bits = f"{number(float(null.text_bits.mean()))} bits for sign and exponent" if null else "comes next"
+        bits = f"{number(float(null.text_bits.mean()))} bits" if null else "comes next"
         column.metric(name, percent(null.rate) if null else "–", delta=bits, delta_color="off", border=True)
-    curves = {n.name: n.running_bits(SPAN).tolist() for n in found}
+    curves = {n.name: running_mean(n.text_bits, SPAN).tolist() for n in found}
     alt = f"Bits for sign and exponent, mean over {SPAN} values, along the text: " + "; ".join(
         f"{name} from {number(values[0])} to {number(values[-1])}" for name, values in curves.items()
     )
@@ -75,8 +75,17 @@ def conclusions(found: tuple[Null, ...]) -> list[str]:
                 "what the order is worth. Try other seeds."
             )
     if constant is not None:
-        end = float(constant.running_bits(SPAN)[-1])
-        lines.append(f"One value throughout costs {number(end)} bits a value for sign and exponent by the end.")
+        end = float(running_mean(constant.text_bits, SPAN)[-1])
+        alone = float(running_mean(constant.alone_bits, SPAN)[-1])
+        lines.append(
+            f"One value throughout costs {number(end)} bits a value for sign and exponent by the end, and the language "
+            f"model alone would need {number(alone)}: "
+            + (
+                "it does not believe that a text repeats itself for ever; counting does."
+                if alone > end + 0.1
+                else "both have understood."
+            )
+        )
     return lines
 
 
@@ -84,7 +93,7 @@ LESSON = Lesson(
     question="How do you know that a compressor is not fooling you?",
     text="""
 A surprising rate may be a discovery or a mistake. Controls tell: feed the same program what holds nothing. **Random
-bits** have no short code, because there are too few short codes to go round: of all files, at most one in 2^k can be
+bits** have no short code, because there are too few short codes to go round: of all files, at most one in 2ᵏ can be
 k bits shorter. **The same values in random order** keep everything but their order. **One value throughout** holds
 nothing new after the first, so it should be almost free.
 """,

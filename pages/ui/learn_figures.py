@@ -239,39 +239,36 @@ def gaps_by_token(
     return figure
 
 
-def shares_by_token(chances: Sequence[float], shares: Sequence[float], truth: int, *, height: int = 300) -> go.Figure:
+def shares_by_token(names: Sequence[str], chances: Sequence[float], shares: Sequence[float]) -> go.Figure:
     """Probabilities in the vocabulary's order, beside what the published code takes for them.
 
     Args:
-        chances: the model's, adding up to 1.
-        shares: p / cumsum(p) of the same.
-        truth: the place of the token that came.
+        names: of the tokens, short, of harmless characters.
+        chances: the model's.
+        shares: p / cumsum(p).
     """
-    places = list(range(1, len(chances) + 1))
     figure = go.Figure()
     for i, (name, values) in enumerate((("p", chances), ("p / cumsum(p)", shares))):
         figure.add_trace(
             go.Bar(
-                x=places,
+                x=list(range(len(names))),
                 y=[100 * v for v in values],
                 name=name,
                 marker={"color": LINES[i], "line": {"width": 0}},
-                hovertemplate="token %{x}: %{y:.2f} %, " + name + "<extra></extra>",
+                hovertemplate="%{y:.2f} %, " + name + "<extra></extra>",
             )
         )
-    figure.add_vline(
-        x=truth + 1,
-        line={"dash": "dot", "width": 1.5, "color": UNSAMPLED},
-        annotation={"text": "the token that came", "showarrow": False},
-        annotation_position="top right" if truth < len(chances) / 2 else "top left",
-    )
     figure.update_layout(
-        height=height,
-        margin=_MARGIN | {"t": 44},
+        height=300,
+        margin=_MARGIN,
         barmode="group",
-        bargap=0.1,
-        xaxis={"title": {"text": "possible tokens, in the vocabulary's order"}},
+        bargap=0.2,
+        xaxis={
+            "title": {"text": f"the vocabulary's first {len(names)} possible tokens"},
+            "tickvals": list(range(len(names))),
+            "ticktext": list(names),
+        },
         yaxis={"title": {"text": "%"}, "rangemode": "tozero"},
-        legend=_LEGEND | {"y": 1.1},
+        legend=_LEGEND,
     )
     return figure
