@@ -36,7 +36,7 @@ Surprisals = npt.NDArray[np.float64]
 Table = npt.NDArray[np.int64]
 PRECISIONS = ("fp32", "bf16", "fp64")
 MEANINGS = {"fp32": "24 significant bits", "bf16": "8 significant bits", "fp64": "53 significant bits"}
-N_TOKENS = 96
+N_TOKENS = 48
 
 
 @dataclass(frozen=True, slots=True)
