@@ -68,7 +68,7 @@ class LlamaWeights:
 
 
 class LlamaSteps:
-    """Windows at the same position, and what attention keeps of them.
+    """Windows at the same position, and what attention keeps of them. Make it under `fp64_mode`.
 
     Args:
         model: in fp64, with weights as `pack` leaves them.
@@ -244,9 +244,7 @@ def _rotary(model: LanguageModel, n_tokens: int) -> tuple[Matrix, Matrix]:
     """The model's own cosines and sines, each shape (n_tokens, head_width)."""
     import torch
 
-    from lmgc_core.language_model.exact_arithmetic import fp64_mode
-
-    with torch.inference_mode(), fp64_mode():
+    with torch.inference_mode():
         positions = torch.arange(n_tokens)[None]
         cos, sin = model.module.base_model.rotary_emb(torch.zeros(1, dtype=torch.float64), positions)
     return cos[0].numpy(), sin[0].numpy()
