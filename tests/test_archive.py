@@ -387,10 +387,10 @@ def test_a_large_archive_is_proven_on_a_seeded_sample(tiny_model: Any, monkeypat
 
 def test_a_wrong_decoder_is_caught_by_the_proof(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this machine's steps differed from its passes by more than the guard."""
-    from lmgc_core.exact_scoring import Stepper
+    from lmgc_core.exact_scoring import LlamaStepper
 
-    honest = Stepper.step
-    monkeypatch.setattr(Stepper, "step", lambda self: honest(self) * 1.05)
+    honest = LlamaStepper.step
+    monkeypatch.setattr(LlamaStepper, "step", lambda self: honest(self) * 1.05)
     with pytest.raises(LmgcError):
         compress(awkward_gradient(), tiny_model, small("best"))
 

@@ -136,7 +136,7 @@ def test_downloads_are_the_same_bytes_each_time_and_results_stay(gradient: Gradi
     ids=["constant", "all NaN", "wide", "infinities", "one value"],
 )  # fmt: skip
 def test_arrays_that_break_pictures_are_drawn(array: np.ndarray, model: str) -> None:
-    at = open_gradient("app.py", Gradient.from_arrays({"w": array}), model=model, limit=1).run()
+    at = open_gradient("app.py", Gradient.from_arrays({"w": array}), model=model, limit=1, tab="Tensors").run()
     at = run_to_the_end(at, "run_button", state.RUN)
     assert not at.error
     assert any("Heatmap of" in c.proto.alt for c in at.get("plotly_chart"))

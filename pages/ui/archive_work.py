@@ -143,14 +143,14 @@ class Watch:
         self._first, self._last = first, last
         self._started = time.monotonic()
         self._steps = 0
-        self._counted = 0.0
+        self._done = 0.0
         context.say(f"{stage}, about {duration(seconds)} left" if seconds else stage, first or None)
 
     def should_stop(self) -> bool:
         """To be handed to the library."""
         self._steps += 1
         if self._n_steps:
-            done = min(max(self._counted, self._steps / self._n_steps), 0.99)
+            done = min(self._steps / self._n_steps, 0.99)
             words = f"{self._stage}, step {count(self._steps)}"
             if self._steps <= self._n_steps:
                 words += f" of about {count(self._n_steps)}"
@@ -159,12 +159,12 @@ class Watch:
 
     def show(self, now: ArchiveProgress) -> None:
         """To be handed to the library."""
-        self._counted = now.n_parameters_done / max(now.n_parameters, 1)
         words = f"{self._stage}, {count(now.n_parameters_done)} of {count(now.n_parameters)} values"
-        self._say(words, self._counted)
+        self._say(words, now.n_parameters_done / max(now.n_parameters, 1))
 
     def _say(self, words: str, done: float) -> None:
         spent = time.monotonic() - self._started
+        done = self._done = max(self._done, done)  # steps are a forecast, values are counted: the further one holds
         if done > 0.02 and spent > 1 and done < 1:
             words += f", about {duration(spent * (1 - done) / done)} left"
         self._context.say(words, self._first + (self._last - self._first) * done)
