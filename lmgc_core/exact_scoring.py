@@ -23,7 +23,7 @@ from lmgc_core.language_model.exact_arithmetic import (
     fp64_mode,
     step_cache,
 )
-from lmgc_core.language_model.llama_steps import LlamaSteps, LlamaWeights, steps_weights
+from lmgc_core.language_model.llama_steps import LlamaSteps, has_steps
 from lmgc_core.language_model.load import available_memory
 from lmgc_core.language_model.scoring import padded
 
@@ -58,8 +58,8 @@ class ExactScorer:
             )
         with model.lock, torch.no_grad():
             self.model = exact_model(model)
-            with fp64_mode():
-                self._weights = steps_weights(self.model)
+            with torch.inference_mode(), fp64_mode():
+                self._has_steps = has_steps(self.model)
         self.model.lock = model.lock
         self.cache_bytes_per_token = cache_bytes_per_token(self.model)
 
@@ -111,8 +111,8 @@ class ExactScorer:
             n_tokens: the most steps.
             support: sorted ids.
         """
-        if self._weights is not None and self.model.computes_rows_alone:
-            return LlamaStepper(self.model, self._weights, n_rows, n_tokens, support)
+        if self._has_steps and self.model.computes_rows_alone:
+            return LlamaStepper(self.model, n_rows, n_tokens, support)
         return ModuleStepper(self.model, n_rows, n_tokens, support)
 
 
@@ -174,15 +174,13 @@ class ModuleStepper:
 class LlamaStepper:
     """Steps of a plain Llama on a CPU; see `Stepper`."""
 
-    def __init__(
-        self, model: LanguageModel, weights: LlamaWeights, n_rows: int, n_tokens: int, support: TokenIds
-    ) -> None:
+    def __init__(self, model: LanguageModel, n_rows: int, n_tokens: int, support: TokenIds) -> None:
         import torch
 
         self._model = model
         with model.lock, torch.inference_mode(), fp64_mode():
             self._head = model.support_head(support)
-            self._steps = LlamaSteps(model, weights, n_rows, n_tokens)
+            self._steps = LlamaSteps(model, n_rows, n_tokens)
         self._ids = np.full(n_rows, model.tokenizer.start_id, np.int64)
 
     def step(self) -> Surprisals:
@@ -190,7 +188,7 @@ class LlamaStepper:
         import torch
 
         with self._model.lock, torch.inference_mode():
-            hidden = torch.from_numpy(self._steps.step(self._ids))
+            hidden = self._steps.step(self._ids)
             return np.concatenate([_surprisals(logits) for _, logits in self._head.logits(hidden)])  # type: ignore[union-attr]
 
     def push(self, ids: Sequence[int]) -> None:
@@ -199,8 +197,11 @@ class LlamaStepper:
 
     def keep(self, rows: Sequence[int]) -> None:
         """See `Stepper`."""
+        import torch
+
         self._ids = self._ids[list(rows)]
-        self._steps.keep(rows)
+        with torch.inference_mode():
+            self._steps.keep(rows)
 
 
 def _surprisals(logits: Any) -> Surprisals:

@@ -107,7 +107,7 @@ def test_what_is_no_plain_llama_goes_through_its_module(tmp_path: Path, changes:
 
 def test_a_llama_that_computes_something_else_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(str(tiny_models.tiny_llama(tmp_path / "model")))
-    monkeypatch.setattr(llama_steps, "_normed", lambda rows, scale, epsilon: rows * scale)
+    monkeypatch.setattr(llama_steps, "_normed", lambda rows, norm: rows * norm.weight)
     stepper = ExactScorer(model).stepper(2, 4, model.tokenizer.support(None))
     assert isinstance(stepper, exact_scoring.ModuleStepper)
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lmgc_core.errors import ModelUnavailable
-from lmgc_core.language_model.llama_steps import pack
 
 if TYPE_CHECKING:
     from lmgc_core.language_model.model import LanguageModel
@@ -103,10 +102,7 @@ def _exact_module(module: Any) -> Any:
             f"{type(module).__name__} cannot be built again in fp64 ({len(lost)} weights missing, "
             f"{len(unexpected)} unknown); archives cannot be made with it"
         )
-    exact = exact.double().eval().requires_grad_(False)
-    if exact.device.type == "cpu" and any(weight.dtype != torch.float64 for weight in module.parameters()):
-        pack(exact)  # its weights are its own
-    return exact
+    return exact.double().eval().requires_grad_(False)
 
 
 def _is_tied(module: Any, name: str, given: Any) -> bool:
