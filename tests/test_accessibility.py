@@ -16,25 +16,26 @@ PAGES = ("", "Serialize", "Compare", "Generate", "Archive", "Learn", "Runs")
 BAD = ("serious", "critical")
 
 
-def serious(window: Any, seconds: int = 10) -> list[str]:
-    """What axe-core finds serious or critical on the page once colours have stopped moving, a line a finding.
-
-    What is still there after `seconds` is meant to be there.
-    """
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+def serious(window: Any) -> list[str]:
+    """What axe-core finds serious or critical on the page once two readings a second apart agree, a line a finding."""
     window.add_style_tag(content="* { transition: none !important; animation: none !important }")
-    for _ in range(seconds):
-        violations = axe.Axe().run(window).response["violations"]
-        found = [
-            f"{v['id']}: {n['html'][:200]}: {n['any'][0]['message'] if n['any'] else ''}"
-            for v in violations
-            if v["impact"] in BAD
-            for n in v["nodes"]
-        ]
-        if not found:
-            break
+    earlier, found = None, findings(window)
+    while found != earlier:
         window.wait_for_timeout(1000)
+        earlier, found = found, findings(window)
     return found
+
+
+def findings(window: Any) -> list[str]:
+    """What axe-core finds serious or critical on the page as it is, a line a finding."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    violations = axe.Axe().run(window).response["violations"]
+    return [
+        f"{v['id']}: {n['html'][:200]}: {n['any'][0]['message'] if n['any'] else ''}"
+        for v in violations
+        if v["impact"] in BAD
+        for n in v["nodes"]
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
