@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from lmgc_core.errors import LmgcError, UnsupportedInput
 from lmgc_core.files import inspect_file, load_gradient, open_source
 from lmgc_core.files.source import guarded, one_line
+from lmgc_core.files.torch_file import SAVE_AGAIN
 
 
 def refusal(path: Path, **options: object) -> str:
@@ -182,3 +184,19 @@ def test_reading_numpy_files_needs_no_torch(tmp_path: Path) -> None:
         [sys.executable, "-c", program, str(tmp_path / "g.npy")], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("advice", [SAVE_AGAIN, "fetch it again", "the file is damaged, fetch or save it again"])
+@pytest.mark.parametrize("n", [10, 250, 400])
+def test_a_long_line_keeps_what_to_do_whole(advice: str, n: int) -> None:
+    shown = one_line(f"{'x; ' * (n // 3)}found; {advice}")
+    assert shown.endswith(f"; {advice}")
+    assert len(shown) <= 300
+
+
+def test_a_long_name_that_is_blocked_leaves_the_advice_whole(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("archive/version", "3\n")
+        archive.writestr("archive/data.pkl", b"\x80\x02ctorch\n" + b"very_long_name_" * 20 + b"\n.")
+    answer = inspect_file(tmp_path / "a.pt")
+    assert answer["error"].endswith(f"; {SAVE_AGAIN}")

@@ -229,12 +229,15 @@ def one_line(text: Any, limit: int = 300) -> str:
 
     >>> one_line("first\\n  second")
     'first second'
+    >>> one_line("found a very long name of nothing much; save it again", 30)
+    'found a very l…; save it again'
     """
     joined = re.sub(r"b'[^']*'|b\x22[^\x22]*\x22", "...", " ".join(str(text).split()))
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in joined)
     if len(shown) <= limit:
         return shown
-    ending = limit // 3  # what to do stands at the end
+    advice = len(shown) - shown.rfind("; ")  # what to do stands at the end, and stays whole
+    ending = max(limit // 3, advice if advice <= limit // 2 else 0)
     return f"{shown[: limit - ending - 1]}…{shown[-ending:]}"
 
 
