@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,9 +19,10 @@ import pytest
 
 from lmgc_core.errors import Cancelled, InvalidSetting, ModelUnavailable
 from lmgc_core.language_model import catalogue, catalogue_rows, fetch_model, is_here, load_model, load_tokenizer
-from lmgc_core.language_model.cache import cache_folder, model_folder
+from lmgc_core.language_model.cache import BUILDING, cache_folder, model_folder
 from lmgc_core.language_model.catalogue import CATALOGUE, CatalogueEntry, WheelSource
 from lmgc_core.language_model.children import run_child
+from lmgc_core.language_model.fetch import bytes_below
 from lmgc_core.language_model.gguf_file import GgufFile
 from tests.tiny_models import byte_level_tokenizer
 
@@ -264,12 +266,36 @@ def test_a_fetch_from_a_silent_index_can_be_stopped(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_a_killed_fetch_left_is_cleaned_by_the_next(published: Published) -> None:
-    stale = cache_folder() / "models" / f"building-{MODEL}-abc" / "finished"
-    stale.mkdir(parents=True)
-    (stale / "model.safetensors").write_bytes(b"half")
+    stale, other = (
+        cache_folder() / "models" / f"{key}{BUILDING}abc" / "finished" for key in (MODEL, f"{MODEL}-instruct")
+    )
+    for folder in (stale, other):
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"half")
     assert not is_here(MODEL)
     fetch_model(MODEL, from_file=published.gguf)
-    assert left_behind() == [MODEL]
+    assert left_behind() == [MODEL, other.parent.name], "what another model's fetch builds is not ours to remove"
+
+
+def test_bytes_are_counted_while_another_process_makes_and_removes_folders(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_bytes(b"12345")
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            for name in "abcdefgh":
+                (tmp_path / name).mkdir()
+            for name in "abcdefgh":
+                (tmp_path / name).rmdir()
+
+    busy = threading.Thread(target=come_and_go)
+    busy.start()
+    try:
+        assert {bytes_below(tmp_path) for _ in range(2_000)} == {5}
+    finally:
+        done.set()
+        busy.join()
 
 
 def test_two_processes_at_once_end_with_one_model(published: Published) -> None:

@@ -15,7 +15,9 @@ import pytest
 
 from lmgc_core.codec import measure
 from lmgc_core.gradient import Gradient
+from lmgc_core.language_model.cache import BUILDING
 from lmgc_core.settings import DEFAULT_LIMIT, preset
+from lmgc_core.whole_file import MARK
 from pages.ui.format import number
 from tests.app_server import Server, Visitor, app_server
 from tests.file_kinds import npy_bytes, npy_header
@@ -121,8 +123,8 @@ def test_twenty_visitors_at_once_get_their_own_numbers_from_one_model(server: Se
 
 def partial_files(folder: Path) -> list[str]:
     """Whatever looks like a file or folder that was not finished."""
-    found = [p for p in folder.rglob("*") if ".partial" in p.name or p.name.startswith(("building-", "lmgc-", "tmp"))]
-    return [str(p) for p in found]
+    marks, starts = (MARK, BUILDING), ("lmgc-", "tmp")
+    return [str(p) for p in folder.rglob("*") if any(m in p.name for m in marks) or p.name.startswith(starts)]
 
 
 def test_a_server_killed_at_work_leaves_nothing_half_and_the_next_one_starts(folder: Path) -> None:

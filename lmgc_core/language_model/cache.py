@@ -1,7 +1,7 @@
 """The cache folder: models as they were fetched, built beside their place and moved there in one step.
 
 Law: a folder under `models/` is complete or absent. What an interrupted build left behind lies in
-`building-*` folders and is removed by the next one, which holds the same lock.
+`KEY.building-*` folders and is removed by the next one, which holds the same lock.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lmgc_core.errors import Cancelled, ModelUnavailable
 from lmgc_core.whole_file import write_whole
 
 LOCK_POLL_SECONDS = 0.2
+BUILDING = ".building-"  # after the key, so that no key's leavings look like those of a longer one
 
 
 def cache_folder() -> Path:
@@ -66,12 +67,12 @@ def build_in_place(key: str, should_stop: Any = None) -> Iterator[Path | None]:
             f"the cache folder {root} cannot be written ({error.strerror or error}); set LMGC_CACHE to one that can"
         ) from None
     try:
-        for stale in root.glob(f"building-{key}-*"):
+        for stale in root.glob(f"{key}{BUILDING}*"):
             shutil.rmtree(stale, ignore_errors=True)
         if target.is_dir():
             yield None
             return
-        folder = Path(tempfile.mkdtemp(prefix=f"building-{key}-", dir=root))
+        folder = Path(tempfile.mkdtemp(prefix=f"{key}{BUILDING}", dir=root))
         try:
             finished = folder / "finished"
             finished.mkdir()

