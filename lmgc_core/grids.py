@@ -30,7 +30,6 @@ def paper_grid(model: str = DEFAULT_MODEL, **shared: Any) -> list[CodecConfig]:
 def quick_grid(model: str = DEFAULT_MODEL, **shared: Any) -> list[CodecConfig]:
     """What a visitor asks first: the presets, and what each prior makes of the best one."""
     rows: list[dict[str, Any]] = [{"preset": "best", "prior": prior} for prior in ("mix", "counts", "llm")]
-    rows += [{"preset": "best", "line": "auto", "prior": "mix"}]
     rows += [{"preset": "lean", "prior": prior} for prior in ("mix", "llm")]
     rows += [{"preset": "paper", "support": "alphabet", "context_window": 1024, "prior": "llm"}]
     return _distinct("best", rows, model, shared)
@@ -42,7 +41,7 @@ def _distinct(default: str, rows: list[dict[str, Any]], model: str, shared: dict
 
 
 GRIDS: dict[str, Callable[..., list[CodecConfig]]] = {"paper": paper_grid, "quick": quick_grid}
-QUICK_LIMIT = 4
+QUICK_LIMIT = 4  # the fewest blocks that have an interval
 
 
 def grid(name: str, model: str = DEFAULT_MODEL, **shared: Any) -> list[CodecConfig]:
@@ -57,7 +56,7 @@ def grid(name: str, model: str = DEFAULT_MODEL, **shared: Any) -> list[CodecConf
         InvalidSetting: for another name, or an option that does not exist.
 
     >>> len(grid("paper")), len(grid("quick"))
-    (16, 7)
+    (16, 6)
     """
     if name not in GRIDS:
         raise InvalidSetting(f"grid {name!r} is not known; choose one of {', '.join(GRIDS)}")

@@ -82,7 +82,7 @@ def test_tokens_measure_and_compare(
     assert not found["controls"]["random_bits"]["alarm"]
     assert found["pareto"]
     quick = run(capsys, "compare", gradient_file, *tiny, "--grid", "quick", "--context-window", "400", "--seed", "3")
-    assert len(quick["rows"]) == 7
+    assert len(quick["rows"]) == 6
     assert {(row["settings"]["context_window"], row["settings"]["seed"]) for row in quick["rows"]} == {(400, 3)}
     assert all(row["totals"]["compression_rate"] and row["against_best"] for row in quick["rows"])
     assert "leave --preset or --grid out" in refused(
